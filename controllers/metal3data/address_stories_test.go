@@ -2,12 +2,14 @@ package metal3data_test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -189,6 +191,22 @@ func describeAddresses(s *suite) {
 		w.releaseClaim(ctx, "machine")
 		w.gone(ctx, "host-machine-pool", claim)
 		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
+	})
+
+	It("claims an address for data whose name is too long for a label", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.byHostName = true
+		w.manager.Start()
+		w.pool(ctx, "pool", "10.0.0.20")
+		template := strings.Repeat("t", validation.LabelValueMaxLength)
+		w.template(ctx, template, pooled)
+		w.machine(ctx, "machine", template)
+		w.ready(ctx, template+"-0")
+		claim := &metal3ipamv1.IPClaim{}
+		Expect(w.client.Get(ctx, w.key("host-machine-pool"), claim)).To(Succeed())
+		Expect(claim.Labels).To(Equal(map[string]string{clusterv1.ClusterNameLabel: clusterName, infrav1.PoolNameLabel: "pool"}))
+		w.releaseClaim(ctx, "machine")
+		w.gone(ctx, "host-machine-pool", claim)
 	})
 
 	It("does not use the claim of earlier data with its name", func(ctx context.Context) {

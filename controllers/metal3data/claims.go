@@ -228,8 +228,9 @@ func (r *Reconciler) create(
 	return waits, nil
 }
 
-// labels returns the labels of the data, including that of its Cluster. With ByHostName, CAPM3 finds claims by two more
-// labels. labels omits a name that is too long for a label value.
+// labels returns the labels of the data, including that of its Cluster. With ByHostName, it adds two labels by which
+// CAPM3 finds an IPClaim. It omits a name that is too long for a label value, because the API server would reject the
+// IPClaim. This controller finds an IPClaim by its name and owner.
 func (r *Reconciler) labels(data *infrav1.Metal3Data, pool hostdata.Pool) map[string]string {
 	labels := maps.Clone(data.Labels)
 	if !pool.IsMetal3() || !r.ByHostName {
