@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -204,30 +206,46 @@ func describeCrowds(s *suite) {
 		w.told(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it, or name another one in a new Metal3MachineTemplate.")
 		template := w.template(ctx, "template", plain)
 		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
+		w.orphan(ctx, "next", "template")
+		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
 			g.Expect(template.Finalizers).NotTo(BeEmpty())
 		}).Should(Succeed())
 		Expect(w.client.Delete(ctx, template)).To(Succeed())
-		Eventually(func(g Gomega) {
-			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
-			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, And(
-				HaveField("Reason", infrav1.TemplateInUseReason), HaveField("Message", And(ContainSubstring("Waiting for Metal3Data template-0"),
-					ContainSubstring(" to be deleted. They are deleted with their Metal3Machines."))))))
-		}).Should(Succeed())
+		used := func(by ...string) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+				g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, And(
+					HaveField("Reason", infrav1.TemplateInUseReason), HaveField("Message",
+						"Waiting for "+strings.Join(by, ", ")+" to be deleted. They are deleted with their Metal3Machines."))))
+			}).Should(Succeed())
+		}
+		used("Metal3Data template-0", "Metal3Data template-1", "Metal3DataClaim early", "Metal3DataClaim next")
 		w.orphan(ctx, "late", "template")
 		w.told(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted. Name another one in a new Metal3MachineTemplate.")
-		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "early"}})).To(Succeed())
+		remove := func(claim string) {
+			GinkgoHelper()
+			Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: claim}})).To(Succeed())
+		}
+		remove("early")
+		used("Metal3Data template-1", "Metal3DataClaim next")
+		remove("next")
 		w.gone(ctx, "template", template)
 		w.told(ctx, "late", infrav1.TemplateMissingReason, "")
+		w.emitted(ctx, "Metal3DataTemplate", "template", "Warning TemplateInUse")
+		w.emitted(ctx, "Metal3DataClaim", "late", "Warning Metal3DataTemplateDeleting", "Warning Metal3DataTemplateMissing")
 	})
 
 	It("reports that a policy rejects its Metal3Data, and continues without the policy", func(ctx context.Context) {
 		w := s.world(ctx)
+		var rejected atomic.Int32
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if write.Kind != "Metal3Data" {
 				return stage.Verdict{}
 			}
+			rejected.Add(1)
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "metal3datas"}, write.Name,
 				errors.New("a policy says no"))}
 		})
@@ -235,6 +253,8 @@ func describeCrowds(s *suite) {
 		w.template(ctx, "template", plain)
 		w.orphan(ctx, "claim", "template")
 		w.told(ctx, "claim", infrav1.AllocationFailedReason, "a policy says no")
+		Eventually(rejected.Load).Should(BeNumerically(">", 3))
+		w.emitted(ctx, "Metal3DataClaim", "claim", "Warning IndexAllocationFailed")
 		w.writes.Judge(nil)
 		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(1)) }).Should(Succeed())
 	})

@@ -100,6 +100,7 @@ func describeRendering(s *suite) {
 		})
 		w.ready(ctx, "template-0")
 		Expect(w.data(ctx, Default, "template-0").Status.ErrorMessage).To(BeEmpty())
+		w.emitted(ctx, "Metal3Data", "template-0", "Warning RenderingFailed")
 	})
 
 	It("names field, value and remedy of what cannot be rendered", func(ctx context.Context) {

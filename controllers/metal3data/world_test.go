@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -204,4 +205,24 @@ func (w *world) gone(ctx context.Context, name string, object client.Object) {
 func (w *world) change(ctx context.Context, host string, edit func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(host), &bmov1alpha1.BareMetalHost{}, edit)
+}
+
+// emitted waits until the events about an object have these types and reasons, and checks that no event follows. The
+// API server stores a repeated event in the series of the first one.
+func (w *world) emitted(ctx context.Context, kind, name string, want ...string) {
+	GinkgoHelper()
+	events := func(g Gomega) {
+		var list eventsv1.EventList
+		g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+		var got []string
+		for _, event := range list.Items {
+			if event.Regarding.Kind == kind && event.Regarding.Name == name {
+				g.Expect(event.Series).To(BeNil(), "%s is repeated", event.Reason)
+				got = append(got, event.Type+" "+event.Reason)
+			}
+		}
+		g.Expect(got).To(ConsistOf(want))
+	}
+	Eventually(events).Should(Succeed())
+	Consistently(events).Should(Succeed())
 }
