@@ -24,7 +24,7 @@ const (
 
 var renderSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 	Name:    "metal3_data_render_seconds",
-	Help:    "Seconds from the creation of a Metal3Data to its Secrets.",
+	Help:    "Seconds from the creation of a Metal3Data to its first Secrets.",
 	Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
 })
 

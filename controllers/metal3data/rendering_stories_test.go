@@ -2,6 +2,7 @@ package metal3data_test
 
 import (
 	"context"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
@@ -236,6 +238,9 @@ func describeRendering(s *suite) {
 
 	It("renders a Secret again that was deleted", func(ctx context.Context) {
 		w := s.world(ctx)
+		// The API server sets the creationTimestamp of the Metal3Data, and the fake clock is an hour ahead.
+		w.clock.SetTime(time.Now().Add(time.Hour))
+		count, sum := renderTime()
 		w.manager.Start()
 		w.template(ctx, "template", plain)
 		w.machine(ctx, "machine", "template")
@@ -250,6 +255,9 @@ func describeRendering(s *suite) {
 			g.Expect(found.UID).NotTo(Equal(old.UID))
 		}).Should(Succeed())
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(Equal(before))
+		lastCount, lastSum := renderTime()
+		Expect(lastCount-count).To(BeEquivalentTo(1), "only the first rendering counts")
+		Expect(lastSum - sum).To(BeNumerically("~", time.Hour.Seconds(), 10*time.Minute.Seconds()))
 	})
 
 	It("is ready with Secrets of CAPM3 and without the template", func(ctx context.Context) {
@@ -307,4 +315,19 @@ func describeRendering(s *suite) {
 		w.eventually(ctx, "template-5", infrav1.SecretsReadyCondition, stage.IsTrue())
 		w.ready(ctx, "template-5")
 	})
+}
+
+// renderTime returns number and sum of the samples of metal3_data_render_seconds.
+func renderTime() (count uint64, sum float64) {
+	GinkgoHelper()
+	families, err := metrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == "metal3_data_render_seconds" {
+			histogram := family.GetMetric()[0].GetHistogram()
+			return histogram.GetSampleCount(), histogram.GetSampleSum()
+		}
+	}
+	Fail("metal3_data_render_seconds is not registered")
+	return 0, 0
 }

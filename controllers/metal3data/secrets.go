@@ -79,7 +79,7 @@ func (r *Reconciler) usable(s *scope, secret *corev1.Secret) bool {
 	return secret.DeletionTimestamp.IsZero() && (controller == nil || controller.UID == s.data.UID)
 }
 
-// render renders all missing Secrets, and then creates them.
+// render renders all missing Secrets, and then creates them. The metric observes only the first rendering.
 func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	rendered := make([][]byte, len(s.missing))
 	for i, p := range s.missing {
@@ -95,7 +95,9 @@ func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, err
 		}
 	}
 	s.rendered = true
-	renderSeconds.Observe(r.Clock.Since(s.data.CreationTimestamp.Time).Seconds())
+	if len(s.missing) > 0 && s.data.Status.Ready == nil {
+		renderSeconds.Observe(r.Clock.Since(s.data.CreationTimestamp.Time).Seconds())
+	}
 	return outcome.Done(), nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3data"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
@@ -26,6 +28,7 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})
+		Expect((&metal3data.Reconciler{Client: s.server.Client}).RegisterMetrics()).To(Succeed())
 	})
 
 	describeLateAddresses(s)

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/collections"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
@@ -22,6 +23,7 @@ func describeEscalations(s *suite) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.simulate()
+		tries, replacements := counter("metal3_remediation_tries_total"), counter("metal3_remediation_replacements_total")
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)
@@ -48,6 +50,13 @@ func describeEscalations(s *suite) {
 		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue("capm3.metal3.io/unhealthy", "capm3/UnhealthyNode"))
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RetriesExhausted")) }).Should(Succeed())
+
+		w.passes(ctx, timeout+time.Second)
+		Consistently(func() []float64 {
+			return []float64{
+				counter("metal3_remediation_tries_total") - tries, counter("metal3_remediation_replacements_total") - replacements,
+			}
+		}).Should(Equal([]float64{2, 1}))
 	})
 
 	It("marks the Machine for replacement if its host was deleted", func(ctx context.Context) {
@@ -189,4 +198,18 @@ func at(record string) func(*infrav1.Metal3Remediation) {
 		request.Finalizers = []string{infrav1.RemediationFinalizer}
 		metav1.SetMetaDataAnnotation(&request.ObjectMeta, infrav1.RemediationAnnotation, record)
 	}
+}
+
+// counter returns the value of a counter without labels.
+func counter(name string) float64 {
+	GinkgoHelper()
+	families, err := metrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	Fail(name + " is not registered")
+	return 0
 }

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
@@ -25,6 +27,7 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})
+		Expect(metal3remediation.RegisterMetrics(s.server.Client)).To(Succeed())
 	})
 
 	describeReboots(s)
