@@ -8,8 +8,10 @@ import (
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -40,6 +42,40 @@ func describeLateAddresses(s *suite) {
 		w.pool(ctx, "pool", "10.0.0.20")
 		w.ready(ctx, "template-0")
 	})
+
+	It("claims addresses of the IPAM contract once its API is installed", func(ctx context.Context) {
+		s.uninstall(ctx, "ipaddressclaims.ipam.cluster.x-k8s.io")
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", inCluster)
+		w.machine(ctx, "machine", "template")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressManagerMissingReason,
+			"spec.metaData.ipAddressesFromPool[ip] refers to InClusterIPPool in-cluster, but the kind IPAddressClaim is not installed. Install the provider of this pool."))
+		Expect(s.server.InstallDefinitions(ctx, components.ClusterAPI, components.InClusterAddressManager)).To(Succeed())
+		Expect(managers.StartInClusterAddressManager(ctx, s.server)).To(Succeed())
+		w.inClusterPool(ctx, "in-cluster", "10.20.0.10")
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.20.0.10"))
+	})
+}
+
+// uninstall deletes a definition and waits until the API server does not serve it.
+func (s *suite) uninstall(ctx context.Context, name string) {
+	GinkgoHelper()
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	Expect(s.server.Client.Delete(ctx, definition)).To(Succeed())
+	kinds, err := discovery.NewDiscoveryClientForConfig(s.server.Config)
+	Expect(err).NotTo(HaveOccurred())
+	resource, group, _ := strings.Cut(name, ".")
+	Eventually(func(g Gomega) {
+		_, lists, err := kinds.ServerGroupsAndResources()
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, list := range lists {
+			if strings.HasPrefix(list.GroupVersion, group+"/") {
+				g.Expect(list.APIResources).NotTo(ContainElement(HaveField("Name", resource)))
+			}
+		}
+	}).Should(Succeed())
 }
 
 func describeAddresses(s *suite) {

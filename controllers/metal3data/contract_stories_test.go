@@ -10,8 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -24,8 +22,6 @@ const inCluster = "{metaData: {ipAddressesFromPool: [{key: ip, name: in-cluster,
 // Metal3 runs beside it.
 func describeContract(s *suite) {
 	It("renders addresses of the in-cluster provider, and releases them", func(ctx context.Context) {
-		Expect(s.server.InstallDefinitions(ctx, components.InClusterAddressManager)).To(Succeed())
-		Expect(managers.StartInClusterAddressManager(ctx, s.server)).To(Succeed())
 		w := s.world(ctx)
 		w.manager.Start()
 		pool := w.inClusterPool(ctx, "in-cluster", "10.20.0.10")
