@@ -52,6 +52,23 @@ func describeContract(s *suite) {
 			g.Expect(used).To(BeZero())
 		}).Should(Succeed())
 	})
+
+	It("names an InClusterIPPool that does not exist, and continues once it exists", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", inCluster)
+		w.machine(ctx, "machine", "template")
+		const missing = "spec.metaData.ipAddressesFromPool[ip]: Waiting for InClusterIPPool in-cluster to allocate an address for " +
+			"IPAddressClaim template-0-in-cluster. If this lasts, check that InClusterIPPool.ipam.cluster.x-k8s.io in-cluster exists, " +
+			"is not paused and has free addresses, and read the log of its provider."
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForAddressReason, missing))
+		Consistently(func(g Gomega) {
+			claim := w.addressClaim(ctx, "template-0-in-cluster")
+			g.Expect(claim.Status.Conditions).To(BeEmpty(), "the provider reports a missing pool only in its log")
+		}).Should(Succeed())
+		w.inClusterPool(ctx, "in-cluster", "10.20.0.10")
+		w.ready(ctx, "template-0")
+	})
 }
 
 // inClusterPool creates an InClusterIPPool with an address or a range of addresses.
