@@ -53,7 +53,8 @@ func (w *world) populate(ctx context.Context) {
 		}))
 	w.create(ctx, cluster)
 	w.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(w.namespace), build.OwnedBy(cluster), ofCluster(),
-		build.Finalizers(infrav1.ClusterFinalizer)))
+		build.Finalizers(infrav1.ClusterFinalizer),
+		stage.With(func(infra *infrav1.Metal3Cluster) { infra.Status.Deprecated = oldConditions() })))
 	path, err := w.server.WriteKubeconfig(w.namespace, w.server.Config)
 	Expect(err).NotTo(HaveOccurred())
 	content, err := os.ReadFile(path)
@@ -92,6 +93,7 @@ func (w *world) runningMachine(ctx context.Context, name string) {
 		machine.Status.Initialization.Provisioned = ptr.To(true)
 		machine.Status.UserData = w.secret(secretOf(name))
 		machine.Status.Conditions = conditionsOf(metav1.ConditionTrue, infrav1.DataReadyReason, infrav1.ReadyCondition)
+		machine.Status.Deprecated = oldConditions()
 		switch name {
 		case ownNetwork:
 			machine.Spec.NetworkData = w.secret("own-network")
@@ -249,6 +251,18 @@ func conditionsOf(status metav1.ConditionStatus, reason string, more ...string) 
 		list[i].LastTransitionTime = metav1.Now()
 	}
 	return list
+}
+
+// oldConditions are conditions in the format of v1beta1, as CAPM3 writes them. Nil if CAPM3 itself writes them here.
+func oldConditions() *infrav1.DeprecatedStatus {
+	if os.Getenv(managerVariable) != "" {
+		return nil
+	}
+	ready := v1beta1conditions.TrueCondition(clusterv1.ReadyV1Beta1Condition)
+	ready.LastTransitionTime = metav1.Now()
+	status := &infrav1.Metal3V1Beta1Status{}
+	status.Conditions = append(status.Conditions, *ready)
+	return &infrav1.DeprecatedStatus{V1Beta1: status}
 }
 
 // waitingForData makes a Metal3Machine wait for the Metal3DataTemplate that does not exist yet.

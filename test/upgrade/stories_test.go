@@ -75,6 +75,7 @@ func describeTakeover(w *world) {
 	})
 
 	It("keeps ready machines ready", func(ctx context.Context) {
+		Expect(w.oldConditions(ctx, Default)).To(ContainElements(clusterName+": Ready", machineName(0)+": Ready"))
 		unready := w.watch(ctx)
 		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server, "role.yaml"))
 		w.manager = installation.Run(ctx, w.server, config)
@@ -130,6 +131,10 @@ func describeTakeover(w *world) {
 			Expect(now.Status.NetworkData).To(Equal(before.Status.NetworkData), name)
 			Expect(now.Status.RenderedData).To(Equal(before.Status.RenderedData), name)
 		}
+	})
+
+	It("removes the conditions of CAPM3 in the format of v1beta1", func(ctx context.Context) {
+		Eventually(func(g Gomega) { g.Expect(w.oldConditions(ctx, g)).To(BeEmpty()) }).Should(Succeed())
 	})
 
 	It("answers the checks after the upgrade, as the document says", func(ctx context.Context) {

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -190,6 +191,28 @@ func (w *world) untouched(ctx context.Context) {
 		}
 		Expect(now.Spec).To(Equal(before.Spec), name)
 	}
+}
+
+// oldConditions returns the conditions in the format of v1beta1 that are true, of the Metal3Cluster and of all machines.
+func (w *world) oldConditions(ctx context.Context, g Gomega) []string {
+	infra := &infrav1.Metal3Cluster{}
+	g.Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
+	statuses := map[string]*infrav1.DeprecatedStatus{clusterName: infra.Status.Deprecated}
+	for name := range w.machines {
+		statuses[name] = w.machine(ctx, g, name).Status.Deprecated
+	}
+	var found []string
+	for name, status := range statuses {
+		if status == nil || status.V1Beta1 == nil {
+			continue
+		}
+		for _, condition := range status.V1Beta1.Conditions {
+			if condition.Status == corev1.ConditionTrue {
+				found = append(found, fmt.Sprintf("%s: %s", name, condition.Type))
+			}
+		}
+	}
+	return found
 }
 
 // quiet waits until nothing writes hosts and machines any more.
