@@ -269,8 +269,6 @@ func oldConditions() *infrav1.DeprecatedStatus {
 func waitingForData(namespace string) build.ObjectOption {
 	return stage.With(func(machine *infrav1.Metal3Machine) {
 		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: lateTemplate, Namespace: namespace}
-		// CAPM3 writes an empty format otherwise, which the API server refuses.
-		machine.Spec.Image.DiskFormat = "qcow2"
 		machine.Status.Conditions = conditionsOf(metav1.ConditionFalse, infrav1.WaitingForDataReason, infrav1.ReadyCondition)
 	})
 }

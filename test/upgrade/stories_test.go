@@ -189,7 +189,8 @@ func describeReturn(w *world) {
 
 	It("reports the user data of machines that wait for data, as CAPM3 requires", func(ctx context.Context) {
 		w.create(ctx, build.Metal3Machine(later, clusterName, build.InNamespace(w.namespace),
-			build.OwnedBy(w.owner(ctx, later)), waitingForData(w.namespace)))
+			build.OwnedBy(w.owner(ctx, later)), waitingForData(w.namespace),
+			stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.FailureDomainPolicy = infrav1.FailureDomainStrict })))
 		for _, name := range []string{later, waiting} {
 			Eventually(func(g Gomega) {
 				g.Expect(w.machine(ctx, g, name).Status.UserData).To(Equal(w.secret(secretOf(name))), name)
@@ -199,10 +200,45 @@ func describeReturn(w *world) {
 		}
 	})
 
-	It("lists what CAPM3 does not know, as the document says", func(ctx context.Context) {
-		for _, command := range w.commands("Return to CAPM3") {
-			Expect(w.bash(ctx, GinkgoT().TempDir(), command)).To(MatchRegexp(`(?m)^(%s|%s) +<none>$`, clusterName, waiting), command)
+	It("lists and removes what CAPM3 does not know, as the document says", func(ctx context.Context) {
+		// Without an owner, so that the manager manages no endpoint for it.
+		const withIronic = "with-ironic"
+		w.create(ctx, build.Metal3Cluster(withIronic, build.InNamespace(w.namespace),
+			stage.With(func(infra *infrav1.Metal3Cluster) {
+				infra.Spec.Ironic = &infrav1.Ironic{ClusterID: "one", Endpoint: infrav1.IronicEndpoint{
+					VirtualIPs: []string{"192.0.2.20"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "provisioning",
+				}}
+			})))
+		template := &infrav1.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "workers"}}
+		template.Spec.Template.Spec = build.Metal3Machine("any", clusterName).Spec
+		w.create(ctx, template)
+		lists := w.commands("Return to CAPM3")
+		Expect(lists).To(HaveLen(4))
+		const ironic, policies, formats, templates = 0, 1, 2, 3
+		shows := func(list int, row string) {
+			GinkgoHelper()
+			Expect(w.bash(ctx, GinkgoT().TempDir(), lists[list])).To(MatchRegexp(`(?m)^` + row + `$`))
 		}
+		shows(ironic, withIronic+` +one`)
+		shows(policies, later+` +Strict`)
+		for _, name := range []string{later, waiting} {
+			shows(formats, name+` +<none> +<none>`)
+		}
+		shows(templates, `workers +<none>`)
+
+		removals, formatting := w.blocks("Return to CAPM3", "sh")[0], w.blocks("Return to CAPM3", "sh")[1]
+		names := []string{"my-cluster", withIronic, "my-template", "workers", "--namespace metal3", "--namespace " + w.namespace}
+		for _, name := range []string{later, waiting} {
+			w.bash(ctx, GinkgoT().TempDir(), strings.NewReplacer(append(names, "my-machine", name)...).Replace(formatting))
+		}
+		w.bash(ctx, GinkgoT().TempDir(), strings.NewReplacer(append(names, "my-machine", later)...).Replace(removals))
+
+		shows(ironic, withIronic+` +<none>`)
+		shows(policies, later+` +<none>`)
+		for _, name := range []string{later, waiting} {
+			shows(formats, name+` +<none> +qcow2`)
+		}
+		shows(templates, `workers +qcow2`)
 	})
 
 	It("leaves a block on moving that the document removes", func(ctx context.Context) {
