@@ -78,6 +78,9 @@ func describeTakeover(w *world) {
 		Expect(w.oldConditions(ctx, Default)).To(ContainElements(clusterName+": Ready", machineName(0)+": Ready"))
 		unready := w.watch(ctx)
 		config := installation.Config(ctx, w.server, installation.Role(ctx, w.server, "role.yaml"))
+		var err error
+		w.server.Webhook, err = w.server.NewWebhookServer("manager")
+		Expect(err).NotTo(HaveOccurred())
 		w.manager = installation.Run(ctx, w.server, config)
 		for i := range running {
 			if name := machineName(i); name != guarded {

@@ -83,11 +83,13 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		w.server = stage.Start(ctx, env.Options{
 			Definitions: []components.Group{
 				components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+				components.InClusterAddressManager,
 			},
 			ControllerManager: true,
 			APIServerFlags:    []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
 		Expect(managers.StartAddressManager(ctx, w.server, "")).To(Succeed())
+		Expect(managers.StartInClusterAddressManager(ctx, w.server)).To(Succeed())
 		w.namespace = stage.Namespace(ctx, w.server)
 		w.simulateHosts()
 		DeferCleanup(func() {
@@ -115,8 +117,8 @@ func (w *world) simulateHosts() {
 	})
 }
 
-// startCAPM3 starts the manager of CAPM3. Without one it skips the spec.
-func (w *world) startCAPM3(ctx context.Context, name string) {
+// startCAPM3 starts the manager of CAPM3, and returns the address of its webhooks. Without one it skips the spec.
+func (w *world) startCAPM3(ctx context.Context, name string) env.WebhookServer {
 	GinkgoHelper()
 	path := os.Getenv(managerVariable)
 	if path == "" {
@@ -140,6 +142,7 @@ func (w *world) startCAPM3(ctx context.Context, name string) {
 		g.Expect(w.capm3.Done()).NotTo(BeClosed(), "CAPM3 ended:\n%s", w.capm3.LogTail())
 		g.Expect(installation.Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
 	}).Should(Succeed())
+	return webhooks
 }
 
 func (w *world) key(name string) client.ObjectKey {
