@@ -146,6 +146,21 @@ func (withPlanes) RESTMapper() meta.RESTMapper {
 	return testrestmapper.TestOnlyStaticRESTMapper(build.Scheme())
 }
 
+// setControlPlane sets the control plane of the Cluster.
+func setControlPlane(t *testing.T, stored client.Client) {
+	t.Helper()
+	cluster := build.Cluster("cluster")
+	if err := stored.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: controlPlaneGroup, Kind: "KubeadmControlPlane", Name: "plane",
+	}
+	if err := stored.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // reconciler returns a reconciler of a Metal3Cluster whose endpoint has a Secret of the user, and whose Cluster has a
 // control plane. It counts the live reads of control planes in planes as well.
 func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconciler, client.ObjectKey) {
@@ -165,16 +180,7 @@ func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconcile
 		}
 		return true
 	}))
-	cluster := build.Cluster("cluster")
-	if err := stored.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: controlPlaneGroup, Kind: "KubeadmControlPlane", Name: "plane",
-	}
-	if err := stored.Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	setControlPlane(t, stored)
 	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "credentials"}}
 	given.Data = map[string][]byte{"username": []byte("admin"), "password": []byte("given")}
 	plane := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: "plane"}}

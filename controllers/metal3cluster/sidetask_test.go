@@ -52,7 +52,7 @@ func unpaused() *infrav1.Metal3Cluster {
 // TestSideTasksFailByThemselves aborts a move while one of its side tasks fails.
 func TestSideTasksFailByThemselves(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, pivot.DepartureName, errors.New("a policy"))
-	away := errors.New("no connection")
+	away := errors.New("Ironic does not answer")
 	for name, tc := range map[string]struct {
 		deletion, telling error
 		fails             error

@@ -141,7 +141,7 @@ func (p Plan[S]) isConflict(err error) bool {
 // other error: a conflict of one object must not hide the error of another one.
 func withoutConflicts(err error, isConflict func(error) bool) error {
 	parts := []error{err}
-	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined { //nolint:errorlint // A wrapped one stays whole.
+	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined { // A wrapped one stays whole.
 		parts = joined.Unwrap()
 	}
 	others := slices.DeleteFunc(slices.Clone(parts), isConflict)
