@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,99 @@ func TestWorkersOfOneHangingCluster(t *testing.T) {
 		}
 		if err := <-first; !errors.Is(err, workload.ErrNoAnswer) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// hangingWrites is a cluster with the node "node" that answers reads and no writes. It counts the writes.
+func hangingWrites(writes *atomic.Int32) client.Client {
+	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(node("node", "", "", "node")).
+		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, _ client.WithWatch, _ client.Object,
+			_ client.Patch, _ ...client.PatchOption,
+		) error {
+			writes.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}}).Build()
+}
+
+// TestAnsweredReadsHoldNoWorkers has workers that read the cache or the API server and then write, in a cluster that
+// answers reads and health probes, and no writes.
+func TestAnsweredReadsHoldNoWorkers(t *testing.T) {
+	const workers = 8
+	for name, read := range map[string]func(context.Context, *workload.Nodes) error{
+		"Cached": func(ctx context.Context, nodes *workload.Nodes) error {
+			_, _, err := nodes.Labels(ctx, named("cluster"), "node")
+			return err
+		},
+		"Live": func(ctx context.Context, nodes *workload.Nodes) error {
+			_, err := nodes.Read(ctx, named("cluster"), "node")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var writes atomic.Int32
+				cache := &clusters{
+					clients: map[string]client.Client{"cluster": hangingWrites(&writes)}, probed: map[string]time.Time{},
+				}
+				nodes := workload.New(cache)
+				work := func() error {
+					if err := read(t.Context(), nodes); err != nil {
+						return err
+					}
+					return nodes.SetProviderID(t.Context(), named("cluster"), "node", "metal3://a/b/c")
+				}
+				if err := work(); !errors.Is(err, workload.ErrNoAnswer) {
+					t.Fatalf("got %v", err)
+				}
+				for range 3 {
+					cache.probed["cluster"] = cache.probed["cluster"].Add(10 * time.Second)
+					writes.Store(0)
+					var group sync.WaitGroup
+					for range workers {
+						group.Go(func() { _ = work() })
+					}
+					group.Wait()
+					if got := writes.Load(); got != 1 {
+						t.Errorf("%d of %d workers waited for a write, want 1", got, workers)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestManyHangingClustersHoldFewWorkers has a worker for each of many clusters that answer health probes and no writes.
+func TestManyHangingClustersHoldFewWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hanging = 20
+		var writes atomic.Int32
+		cache := &clusters{clients: map[string]client.Client{}, probed: map[string]time.Time{}}
+		nodes := workload.New(cache)
+		var group sync.WaitGroup
+		start := func() {
+			for i := range hanging {
+				group.Go(func() {
+					_ = nodes.SetProviderID(t.Context(), named(fmt.Sprintf("hangs-%d", i)), "node", "metal3://a/b/c")
+				})
+			}
+		}
+		for i := range hanging {
+			cache.clients[fmt.Sprintf("hangs-%d", i)] = hangingWrites(&writes)
+		}
+		start()
+		group.Wait()
+		for i := range hanging {
+			cache.probed[fmt.Sprintf("hangs-%d", i)] = time.Unix(1_700_000_000, 0)
+		}
+		for range 2 {
+			writes.Store(0)
+			start()
+			group.Wait()
+			if got := writes.Load(); got != 4 {
+				t.Errorf("%d workers waited for %d hanging clusters, want 4", got, hanging)
+			}
 		}
 	})
 }

@@ -46,7 +46,7 @@ func (c *ControlPlanes) Claim(
 			return recorded, standing, err
 		}
 	}
-	err = c.live(ctx, cluster, func(ctx context.Context, there client.Client) (err error) {
+	err = c.write(ctx, cluster, func(ctx context.Context, there client.Client) (err error) {
 		for range claimAttempts {
 			recorded, standing, err = claim(ctx, there, cluster, own)
 			// If two management clusters write at the same time, one gets a conflict, and then reads the claim of the other.

@@ -210,7 +210,7 @@ func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, n
 	if err != nil {
 		return fmt.Errorf("arming Node %s: %w", node, err)
 	}
-	return c.live(ctx, cluster, func(ctx context.Context, writer client.Client) error {
+	return c.write(ctx, cluster, func(ctx context.Context, writer client.Client) error {
 		target := &corev1.Node{}
 		target.Name = node
 		return wrap(writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "arming Node %s", node)

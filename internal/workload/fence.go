@@ -34,14 +34,14 @@ func (n *Nodes) Write(ctx context.Context, cluster types.NamespacedName, current
 	if changes, err := client.MergeFrom(current).Data(desired); err != nil || string(changes) == "{}" {
 		return err
 	}
-	return n.live(ctx, cluster, func(ctx context.Context, c client.Client) error {
+	return n.write(ctx, cluster, func(ctx context.Context, c client.Client) error {
 		return wrap(c.Patch(ctx, desired.DeepCopy(), patch), "writing Node %s of cluster %s", current.Name, cluster)
 	})
 }
 
 // Delete deletes a node by name and UID. It returns no error if the node does not exist.
 func (n *Nodes) Delete(ctx context.Context, cluster types.NamespacedName, node *corev1.Node) error {
-	return n.live(ctx, cluster, func(ctx context.Context, c client.Client) error {
+	return n.write(ctx, cluster, func(ctx context.Context, c client.Client) error {
 		err := client.IgnoreNotFound(c.Delete(ctx, node, client.Preconditions{UID: &node.UID}))
 		return wrap(err, "deleting Node %s of cluster %s", node.Name, cluster)
 	})
@@ -71,7 +71,7 @@ func (n *Nodes) Version(ctx context.Context, cluster types.NamespacedName) (stri
 		}
 		return wrap(err, "reading the version of cluster %s", cluster)
 	}
-	err := bounded(ctx, &n.breaker, cluster, n.clusters.GetRESTConfig, send)
+	err := bounded(ctx, &n.breaker, target{cluster, liveRead}, n.clusters.GetRESTConfig, send)
 	return found.GitVersion, err
 }
 

@@ -1,8 +1,8 @@
 // Package workload reads and writes the nodes of workload clusters.
 //
 // It uses the ClusterCache of Cluster API: one connection and one cache per cluster. Package baremetal/host decides
-// which node belongs to which machine. A workload cluster that accepts connections and does not answer blocks a worker
-// of a controller for one request only: see breaker.
+// which node belongs to which machine. A workload cluster that accepts connections and does not answer blocks few
+// workers of a controller: see breaker.
 package workload
 
 import (
@@ -105,7 +105,7 @@ func (n *Nodes) patch(
 	if err != nil {
 		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
 	}
-	return n.live(ctx, cluster, func(ctx context.Context, c client.Client) error {
+	return n.write(ctx, cluster, func(ctx context.Context, c client.Client) error {
 		target := &corev1.Node{}
 		target.Name = node
 		return wrap(c.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "writing %s of Node %s", what, node)
