@@ -45,7 +45,7 @@ func MetaData(data *infrav1.MetaData, subject Subject, addresses map[Pool]Addres
 	return yaml.Marshal(rendered)
 }
 
-// DuplicateKeys returns a sentence for each key of the meta-data that several entries render. Empty if there is none.
+// DuplicateKeys returns a message about the keys of the meta-data that several entries render. Empty if there are none.
 func DuplicateKeys(data *infrav1.MetaData) string {
 	if data == nil {
 		return ""
@@ -59,14 +59,18 @@ func DuplicateKeys(data *infrav1.MetaData) string {
 		switch in := lists[key]; {
 		case key == providerIDKey && len(in) > 1:
 			sentences = append(sentences, fmt.Sprintf("spec.metaData.%s[%s] has no effect, because the provider sets "+
-				"this key. Remove the entry.", in[len(in)-1], key))
+				"this key.", in[len(in)-1], key))
 		case len(in) > 1:
 			last := len(in) - 1
-			sentences = append(sentences, fmt.Sprintf("Key %s of spec.metaData is taken from %s, and not from %s. "+
-				"Remove all but one of these entries.", key, in[last], strings.Join(in[:last], " and ")))
+			sentences = append(sentences, fmt.Sprintf("Key %s of spec.metaData is taken from %s, and not from %s.",
+				key, in[last], strings.Join(in[:last], " and ")))
 		}
 	}
-	return strings.Join(sentences, " ")
+	if len(sentences) == 0 {
+		return ""
+	}
+	return strings.Join(sentences, " ") + " spec.metaData is immutable: create a Metal3DataTemplate that renders each " +
+		"key once, and name it in spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
 }
 
 // entries returns the entries of the meta-data in the order of evaluation. The last entry with a key wins.
@@ -181,6 +185,9 @@ func noAddress(path *field.Path, pool string) *field.Error {
 	return field.Invalid(path, pool, "has given no address; claim one first")
 }
 
+// anotherAddress is the end of a remedy that corrects a pool.
+const anotherAddress = ", then delete the Machine, because an allocated address does not change"
+
 func noPrefix(path *field.Path, pool string) *field.Error {
-	return field.Invalid(path, pool, "gave an address without a prefix; set the prefix of the pool")
+	return field.Invalid(path, pool, "gave an address without a prefix; set the prefix of the pool"+anotherAddress)
 }

@@ -76,7 +76,7 @@ func metaDataCases() map[string]metaDataCase {
 		},
 		"a pool without prefix": {
 			template: "prefixesFromPool: [{key: a, name: bare}]",
-			problems: []string{`prefixesFromPool[a].name: Invalid value: "bare"`, "set the prefix of the pool"},
+			problems: []string{`prefixesFromPool[a].name: Invalid value: "bare"`, "set the prefix of the pool, then delete the Machine"},
 		},
 		"all problems at once": {
 			template: "{fromHostInterfaces: [{key: a, interface: eth7}], ipAddressesFromPool: [{key: b, name: unknown}], objectNames: [{key: c, object: node}]}",
@@ -103,16 +103,18 @@ func TestMetaData(t *testing.T) {
 }
 
 func TestDuplicateKeys(t *testing.T) {
+	const remedy = " spec.metaData is immutable: create a Metal3DataTemplate that renders each key once, and name it in " +
+		"spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
 	cases := map[string]struct{ template, want string }{
 		"none": {template: "{strings: [{key: a, value: b}], namespaces: [{key: b}]}"},
 		"two lists": {
 			template: "{strings: [{key: a, value: b}], namespaces: [{key: a}]}",
-			want:     "Key a of spec.metaData is taken from strings, and not from namespaces. Remove all but one of these entries.",
+			want:     "Key a of spec.metaData is taken from strings, and not from namespaces." + remedy,
 		},
 		"three lists and the key of the provider": {
 			template: "{strings: [{key: a, value: b}, {key: providerid, value: c}], namespaces: [{key: a}], indexes: [{key: a}]}",
-			want: "Key a of spec.metaData is taken from strings, and not from indexes and namespaces. Remove all but one of these " +
-				"entries. spec.metaData.strings[providerid] has no effect, because the provider sets this key. Remove the entry.",
+			want: "Key a of spec.metaData is taken from strings, and not from indexes and namespaces. " +
+				"spec.metaData.strings[providerid] has no effect, because the provider sets this key." + remedy,
 		},
 	}
 	for name, tc := range cases {

@@ -102,7 +102,8 @@ func (n *network) address(path *field.Path, from source, of family) (address, ne
 	given, pool, at := n.given(path, from)
 	if given == nil {
 		if pool == nil && at != nil {
-			n.refuse(field.Required(path.Child("fromPoolRef", "name"), "name the pool of the address"))
+			n.refuse(field.Required(path.Child("fromPoolRef", "name"),
+				"name the pool of the address in a new Metal3DataTemplate"))
 		}
 		return "", ""
 	}
@@ -113,7 +114,8 @@ func (n *network) address(path *field.Path, from source, of family) (address, ne
 	}
 	mask, valid := of.mask(*given.Prefix)
 	if !valid {
-		n.refuse(field.Invalid(at, pool.Name, "gave a prefix that is not one of "+of.name+"; correct the pool"))
+		n.refuse(field.Invalid(at, pool.Name, fmt.Sprintf("gave the prefix %d, which is not one of %s; correct the pool%s",
+			*given.Prefix, of.name, anotherAddress)))
 	}
 	return given.Address, mask
 }

@@ -137,11 +137,14 @@ func networkDataCases() map[string]networkDataCase {
 		},
 		"pools without a usable prefix": {
 			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: bare}, {id: b, link: l, ipAddressFromIPPool: beyond}]}",
-			problems: []string{"ipv4[a].ipAddressFromIPPool", "set the prefix of the pool", "ipv4[b].ipAddressFromIPPool", "a prefix that is not one of IPv4"},
+			problems: []string{
+				`ipv4[a].ipAddressFromIPPool: Invalid value: "bare": gave an address without a prefix; set the prefix of the pool, then delete the Machine, because an allocated address does not change`,
+				`ipv4[b].ipAddressFromIPPool: Invalid value: "beyond": gave the prefix 64, which is not one of IPv4; correct the pool, then delete the Machine, because an allocated address does not change`,
+			},
 		},
 		"pools that gave no address": {
 			template: "{networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: none, routes: [{network: 0.0.0.0, gateway: {fromIPPool: none}}]}, {id: b, link: l}]}, services: {dnsFromIPPool: none}}",
-			problems: []string{"ipv4[a].ipAddressFromIPPool", "routes[0].gateway.fromIPPool", "ipv4[b].fromPoolRef.name: Required", "services.dnsFromIPPool"},
+			problems: []string{"ipv4[a].ipAddressFromIPPool", "routes[0].gateway.fromIPPool", "ipv4[b].fromPoolRef.name: Required value: name the pool of the address in a new Metal3DataTemplate", "services.dnsFromIPPool"},
 		},
 	}
 }

@@ -179,7 +179,7 @@ func describeRendering(s *suite) {
 			template := &infrav1.Metal3DataTemplate{}
 			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
 			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, HaveField("Message",
-				"Key a of spec.metaData is taken from strings, and not from namespaces. Remove all but one of these entries.")))
+				HavePrefix("Key a of spec.metaData is taken from strings, and not from namespaces. spec.metaData is immutable: create"))))
 		}).Should(Succeed())
 	})
 
