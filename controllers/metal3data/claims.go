@@ -332,7 +332,8 @@ func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) e
 	return nil
 }
 
-// delete deletes a claim and removes the finalizer of this controller, which releases the address.
+// delete deletes a claim and removes the finalizer of this controller, which releases the address. The API server
+// accepts only one deletion, because the resourceVersion of a claim that is being deleted differs.
 func (r *Reconciler) delete(ctx context.Context, through api, claim client.Object) error {
 	if controllerutil.ContainsFinalizer(claim, infrav1.DataFinalizer) {
 		before, isObject := claim.DeepCopyObject().(client.Object)
@@ -348,8 +349,9 @@ func (r *Reconciler) delete(ctx context.Context, through api, claim client.Objec
 	if !claim.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	uid := claim.GetUID()
-	err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &uid})
+	err := r.Client.Delete(ctx, claim, client.Preconditions{
+		UID: ptr.To(claim.GetUID()), ResourceVersion: ptr.To(claim.GetResourceVersion()),
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %s: %w", through.kind(), claim.GetName(), err)
 	}

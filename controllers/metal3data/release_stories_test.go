@@ -25,8 +25,8 @@ func unmarshal(content string, into any) error { return yaml.Unmarshal([]byte(co
 // pools creates the pools of that template.
 func (w *world) pools(ctx context.Context) {
 	GinkgoHelper()
-	w.pool(ctx, "pool", "10.0.0.20")
-	w.inClusterPool(ctx, "other", "10.20.0.10-10.20.0.20")
+	w.pool(ctx, "pool", "10.0.0.250")
+	w.inClusterPool(ctx, "other", "10.20.0.10-10.20.0.250")
 }
 
 // nothingLeft waits until the machine, its data and its addresses do not exist.

@@ -36,6 +36,8 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	describeAddresses(s)
 	describeContract(s)
 	describeReleases(s)
+	describeOrders(s)
+	describeSingleReleases(s)
 	describePauses(s)
 	describeCrowds(s)
 })
