@@ -122,7 +122,8 @@ func describeLabels(s *suite) {
 	It("reports invalid prefixes, and stays ready", func(ctx context.Context) {
 		w, node, _ := labelled(ctx, "rack.example.com/,rack.example.com", nil)
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, stage.IsFalseBecause(
-			infrav1.InvalidLabelPrefixReason, `lists ["rack.example.com/"]`))
+			infrav1.InvalidLabelPrefixReason, "Annotation metal3.io/metal3-label-sync-prefixes of Metal3Cluster "+clusterName+
+				` lists ["rack.example.com/"], which are not valid prefixes of labels: list DNS names such as example.com`))
 		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
 		w.ask(ctx, "rack.example.com")
 		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
