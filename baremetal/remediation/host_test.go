@@ -110,8 +110,12 @@ func TestCheck(t *testing.T) {
 		blocked         bool
 		reason, message string
 	}{
-		"Whole":     {in: whole()},
-		"NoMachine": {subject{}, true, infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists"},
+		"Whole":   {in: whole()},
+		"NoOwner": {subject{}, true, infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine. Delete"},
+		"NoMachine": {
+			subject{OwnerName: "m"}, true, infrav1.MachineMissingReason,
+			"metadata.ownerReferences names Machine m, which does not exist. Delete this Metal3Remediation",
+		},
 		"NoCluster": {whole(func(s *subject) { s.ClusterFound = false }), true, infrav1.MachineMissingReason, "Cluster c in spec.clusterName"},
 		"Deleting": {
 			whole(func(s *subject) { s.Owner.DeletionTimestamp = deleted }), false, infrav1.MachineDeletingReason, "Machine m is being deleted",

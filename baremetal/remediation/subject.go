@@ -16,6 +16,9 @@ type Subject struct {
 	Machine *infrav1.Metal3Machine
 	Host    *bmov1alpha1.BareMetalHost
 
+	// OwnerName is the name of the Machine in metadata.ownerReferences. Empty if they name none.
+	OwnerName string
+
 	// ClusterFound says that the Cluster of the Machine exists.
 	ClusterFound bool
 
@@ -45,8 +48,7 @@ type Subject struct {
 func Check(subject Subject) outcome.Outcome {
 	switch owner := subject.Owner; {
 	case owner == nil:
-		return outcome.Blocked(infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists. "+
-			"Delete this Metal3Remediation: a MachineHealthCheck creates one for each unhealthy Machine.")
+		return withoutOwner(subject.OwnerName)
 	case !subject.ClusterFound:
 		return outcome.Blocked(infrav1.MachineMissingReason, fmt.Sprintf(
 			"Machine %s names Cluster %s in spec.clusterName, which does not exist. Restore the Cluster, or delete the Machine.",
@@ -69,6 +71,16 @@ func Check(subject Subject) outcome.Outcome {
 	default:
 		return checkHost(subject)
 	}
+}
+
+// withoutOwner returns blocked for a remediation of a Machine that does not exist. The name is empty if there is none.
+func withoutOwner(name string) outcome.Outcome {
+	named := "no Machine"
+	if name != "" {
+		named = fmt.Sprintf("Machine %s, which does not exist", name)
+	}
+	return outcome.Blocked(infrav1.MachineMissingReason, fmt.Sprintf("metadata.ownerReferences names %s. "+
+		"Delete this Metal3Remediation: a MachineHealthCheck creates one for each unhealthy Machine.", named))
 }
 
 // IsLost returns true if the Machine must be replaced without a reboot, because its host does not exist.

@@ -150,13 +150,13 @@ func describeHolds(s *suite) {
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
 	})
 
-	It("reports that no Machine owns it", func(ctx context.Context) {
+	It("reports that its Machine does not exist", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.start()
-		w.remediate(ctx, func(request *infrav1.Metal3Remediation) { request.OwnerReferences = nil })
-		w.eventually(ctx, infrav1.ReadyCondition,
-			stage.IsFalseBecause(infrav1.MachineMissingReason, "metadata.ownerReferences names no Machine that exists"))
+		w.remediate(ctx, func(request *infrav1.Metal3Remediation) { request.OwnerReferences[0].Name = "gone" })
+		w.eventually(ctx, infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.MachineMissingReason,
+			"metadata.ownerReferences names Machine gone, which does not exist. Delete this Metal3Remediation"))
 		w.remove(ctx, w.request(ctx, Default))
 		w.gone(ctx)
 	})

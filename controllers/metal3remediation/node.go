@@ -78,7 +78,9 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) (*corev1.Node, erro
 func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !s.owner.Status.NodeRef.IsDefined() {
 		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
-			"Waiting for Cluster API to set status.nodeRef of Machine %s", s.owner.Name)), nil
+			"status.nodeRef of Machine %s is empty: Cluster API finds no Node with spec.providerID %q. Read the console of "+
+				"BareMetalHost %s to see why it does not join, or delete the Machine to replace it.",
+			s.owner.Name, s.owner.Spec.ProviderID, s.host.Name)), nil
 	}
 	node, err := r.watchNode(ctx, s)
 	switch {
@@ -88,7 +90,8 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, er
 		return outcome.Done(), err
 	case node == nil:
 		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
-			"Waiting for Node %s to join again", s.owner.Status.NodeRef.Name)), nil
+			"Waiting for Node %s to join again. If it does not, read the console of BareMetalHost %s, or delete Machine %s to "+
+				"replace it.", s.owner.Status.NodeRef.Name, s.host.Name, s.owner.Name)), nil
 	default:
 		return outcome.Done(), r.unfence(ctx, s, node)
 	}

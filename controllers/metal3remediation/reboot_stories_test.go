@@ -72,7 +72,8 @@ func describeReboots(s *suite) {
 		w.simulate()
 		w.start()
 		w.remediate(ctx)
-		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Node "+w.node))
+		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Node "+w.node+
+			" to join again. If it does not, read the console of BareMetalHost host, or delete Machine machine to replace it."))
 		Expect(w.client.Get(ctx, client.ObjectKey{Name: w.node}, &corev1.Node{})).NotTo(Succeed())
 		Expect(w.request(ctx, Default).Annotations).To(And(
 			HaveKeyWithValue("remediation.metal3.io/node-labels-backup", `{"rack":"a"}`),
@@ -96,7 +97,9 @@ func describeReboots(s *suite) {
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.NodeRestoredCondition,
-			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Cluster API to set status.nodeRef of Machine"))
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, `status.nodeRef of Machine machine is empty: Cluster API finds no Node `+
+				`with spec.providerID "metal3://`+w.namespace+`/host/machine". Read the console of BareMetalHost host to see why it `+
+				`does not join, or delete the Machine to replace it.`))
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
 	})

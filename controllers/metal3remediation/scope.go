@@ -159,7 +159,8 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 // subject returns what the remediation is about.
 func (s *scope) subject() remediation.Subject {
 	return remediation.Subject{
-		Owner: s.owner, ClusterFound: s.cluster != nil, Machine: s.machine, Host: s.host, LostHost: s.lostHost,
+		Owner: s.owner, OwnerName: remediation.MachineOf(s.request), ClusterFound: s.cluster != nil,
+		Machine: s.machine, Host: s.host, LostHost: s.lostHost,
 		Unhealthy: s.owner != nil && s.unhealthy(), Withheld: withheld(s.host),
 	}
 }
