@@ -32,6 +32,7 @@ const ofSet = "example.com/set"
 func describeHealthChecks(s *suite) {
 	It("reboots the host of an unhealthy Node, and keeps its Machine if the Node is ready then", func(ctx context.Context) {
 		w := s.checked(ctx)
+		w.create(ctx, w.remediationTemplate())
 		w.nodeIs(ctx, corev1.ConditionUnknown)
 		w.done(ctx)
 		w.nodeIs(ctx, corev1.ConditionTrue)
@@ -41,8 +42,19 @@ func describeHealthChecks(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 	})
 
+	It("reboots the host once a missing Metal3RemediationTemplate exists", func(ctx context.Context) {
+		w := s.checked(ctx)
+		w.nodeIs(ctx, corev1.ConditionUnknown)
+		w.templateMissing(ctx)
+		Expect(w.owner(ctx, Default).Status.Conditions).NotTo(
+			ContainElement(HaveField("Type", clusterv1.MachineExternallyRemediatedCondition)), "see the troubleshooting page")
+		w.create(ctx, w.remediationTemplate())
+		w.done(ctx)
+	})
+
 	It("reboots the host of a Node that stays unhealthy, then has its Machine replaced", func(ctx context.Context) {
 		w := s.checked(ctx)
+		w.create(ctx, w.remediationTemplate())
 		w.nodeIs(ctx, corev1.ConditionUnknown)
 		w.done(ctx)
 		Expect(w.request(ctx, Default).Spec.Strategy).To(HaveValue(HaveField("RetryLimit", BeEquivalentTo(1))))
@@ -74,6 +86,19 @@ func describeHealthChecks(s *suite) {
 	})
 }
 
+// templateMissing waits until the MachineHealthCheck reports that its Metal3RemediationTemplate does not exist.
+func (w *world) templateMissing(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		check := &clusterv1.MachineHealthCheck{}
+		g.Expect(w.client.Get(ctx, w.key("workers"), check)).To(Succeed())
+		g.Expect(check.Status.Deprecated).NotTo(BeNil())
+		g.Expect(check.Status.Deprecated.V1Beta1).To(HaveValue(HaveField("Conditions", ContainElement(And(
+			HaveField("Type", clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition),
+			HaveField("Status", corev1.ConditionFalse), HaveField("Message", ContainSubstring(`"reboot" not found`)))))))
+	}).Should(Succeed())
+}
+
 // drained ends the deletion of the Machine in place of the Machine controller, for which the MachineSet has added the
 // finalizer.
 func (w *world) drained(ctx context.Context) {
@@ -103,7 +128,6 @@ func (s *suite) checked(ctx context.Context) *world {
 	w.nodeIs(ctx, corev1.ConditionTrue)
 	w.create(ctx, build.MachineTemplate("template", build.InNamespace(w.namespace)))
 	w.create(ctx, w.machineSet(ctx, labels))
-	w.create(ctx, w.remediationTemplate())
 	check := w.healthCheck(labels)
 	w.create(ctx, check)
 	w.simulate()
