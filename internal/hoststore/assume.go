@@ -23,11 +23,30 @@ import (
 //
 // The lock of the store guards all methods.
 type assumeCache struct {
-	clock    clock.PassiveClock
-	claims   map[Key]assumption
-	outdated map[Key]string
-	// refusals holds the refused claims by host and machine: the cause may be the spec of the machine.
-	refusals map[Key]map[Key]refusal
+	clock clock.PassiveClock
+	hosts map[Key]facts
+}
+
+// facts are what is known about one host. The zero value means nothing.
+type facts struct {
+	// machine is the machine that the host is assumed for. Its name is empty if there is none.
+	machine Key
+
+	// written is the host in the response to the claim of the machine. Nil before the response.
+	written *bmov1alpha1.BareMetalHost
+
+	// outdated is the version of which a write conflicted.
+	outdated string
+
+	// refusals holds the refused claims by machine: the cause may be the spec of the machine.
+	refusals map[Key]refusal
+}
+
+func (f facts) isAssumed() bool { return f.machine.Name != "" }
+
+// isConsumed returns true if a host has the machine that it is assumed for as consumer.
+func (f facts) isConsumed(current *bmov1alpha1.BareMetalHost) bool {
+	return f.isAssumed() && host.ConsumedBy(current, f.machine.Namespace, f.machine.Name)
 }
 
 // The time in which a refused machine does not claim the host again. It doubles with each refusal of the same version.
@@ -49,28 +68,23 @@ type refusal struct {
 	until time.Time
 }
 
-// assumption is a claim that is being written.
-type assumption struct {
-	machine Key
-
-	// written is the host in the response to the claim. Nil before the response.
-	written *bmov1alpha1.BareMetalHost
+func newAssumeCache() assumeCache {
+	return assumeCache{clock: clock.RealClock{}, hosts: map[Key]facts{}}
 }
 
-func newAssumeCache() assumeCache {
-	return assumeCache{
-		clock: clock.RealClock{}, claims: map[Key]assumption{}, outdated: map[Key]string{},
-		refusals: map[Key]map[Key]refusal{},
+// store stores the facts about a host.
+func (a *assumeCache) store(key Key, known facts) {
+	if a.hosts[key] = known; !known.isAssumed() && known.outdated == "" && len(known.refusals) == 0 {
+		delete(a.hosts, key)
 	}
 }
 
 // candidate returns a host as a candidate for a machine.
 func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
-	key := client.ObjectKeyFromObject(current)
-	claim, assumed := a.claims[key]
-	outdated := current.ResourceVersion != "" && a.outdated[key] == current.ResourceVersion
-	candidate := host.Candidate{Host: current, Assumed: assumed && claim.machine != machine || outdated}
-	if last, refused := a.refusals[key][machine]; refused && a.clock.Now().Before(last.until) {
+	known := a.hosts[client.ObjectKeyFromObject(current)]
+	outdated := current.ResourceVersion != "" && known.outdated == current.ResourceVersion
+	candidate := host.Candidate{Host: current, Assumed: known.isAssumed() && known.machine != machine || outdated}
+	if last, refused := known.refusals[machine]; refused && a.clock.Now().Before(last.until) {
 		candidate.Refused = last.cause
 	}
 	return candidate
@@ -79,8 +93,8 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 // retryAfter returns the time until a machine may claim a host again that refused it. Zero means that none does.
 func (a *assumeCache) retryAfter(machine Key) time.Duration {
 	var soonest time.Duration
-	for _, refused := range a.refusals {
-		after := refused[machine].until.Sub(a.clock.Now())
+	for _, known := range a.hosts {
+		after := known.refusals[machine].until.Sub(a.clock.Now())
 		if after > 0 && (soonest == 0 || after < soonest) {
 			soonest = after
 		}
@@ -90,36 +104,44 @@ func (a *assumeCache) retryAfter(machine Key) time.Duration {
 
 // pardon drops the refusals of a machine.
 func (a *assumeCache) pardon(machine Key) {
-	for key, refused := range a.refusals {
-		if delete(refused, machine); len(refused) == 0 {
-			delete(a.refusals, key)
-		}
+	for key, known := range a.hosts {
+		delete(known.refusals, machine)
+		a.store(key, known)
 	}
 }
 
 // assume assumes a host for a machine. It keeps a claim of the machine that was already written.
 func (a *assumeCache) assume(key, machine Key) {
-	a.claims[key] = assumption{machine: machine, written: a.claims[key].written}
+	known := a.hosts[key]
+	known.machine = machine
+	a.store(key, known)
 }
 
 // of returns the host that is assumed for a machine.
-func (a *assumeCache) of(machine Key) (key Key, claim assumption, found bool) {
-	for key, claim := range a.claims {
-		if claim.machine == machine {
-			return key, claim, true
+func (a *assumeCache) of(machine Key) (key Key, known facts, found bool) {
+	for key, known := range a.hosts {
+		if known.machine == machine {
+			return key, known, true
 		}
 	}
-	return Key{}, assumption{}, false
+	return Key{}, facts{}, false
+}
+
+// end ends the assumption of a host and returns its machine.
+func (a *assumeCache) end(key Key) (machine Key) {
+	known := a.hosts[key]
+	machine = known.machine
+	known.machine, known.written = Key{}, nil
+	a.store(key, known)
+	return machine
 }
 
 // confirm stores the copy of a claim that the API server returned.
 func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(stored)
-	claim, assumed := a.claims[key]
-	if assumed && host.ConsumedBy(stored, claim.machine.Namespace, claim.machine.Name) {
-		claim.written = stored
-		a.claims[key] = claim
-		delete(a.refusals, key)
+	if known := a.hosts[key]; known.isConsumed(stored) {
+		known.written, known.refusals = stored, nil
+		a.store(key, known)
 	}
 }
 
@@ -127,82 +149,72 @@ func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 // had claimed the host before, outdate drops only the confirmed copy.
 func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
-	a.outdated[key] = current.ResourceVersion
-	claim, assumed := a.claims[key]
-	if !assumed {
-		return false
+	known := a.hosts[key]
+	known.outdated = current.ResourceVersion
+	claimed := known.isConsumed(current)
+	if claimed {
+		known.written = nil
 	}
-	namespace, name := claim.machine.Namespace, claim.machine.Name
-	if host.ConsumedBy(current, namespace, name) {
-		claim.written = nil
-		a.claims[key] = claim
-		return false
-	}
-	return host.ConsumedBy(desired, namespace, name)
+	a.store(key, known)
+	return !claimed && known.isConsumed(desired)
 }
 
 // refuse pauses the claims of a machine on a host after the API server refused one. It returns true if the write was a
 // claim.
 func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause error) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
-	claim, assumed := a.claims[key]
-	if !assumed || host.ConsumedBy(current, claim.machine.Namespace, claim.machine.Name) ||
-		!host.ConsumedBy(desired, claim.machine.Namespace, claim.machine.Name) {
+	known := a.hosts[key]
+	if known.isConsumed(current) || !known.isConsumed(desired) {
 		return false
 	}
 	pause := firstRefusal
-	if last, again := a.refusals[key][claim.machine]; again && last.version == current.ResourceVersion {
+	if last, again := known.refusals[known.machine]; again && last.version == current.ResourceVersion {
 		pause = min(2*last.pause, lastRefusal)
 	}
-	if a.refusals[key] == nil {
-		a.refusals[key] = map[Key]refusal{}
+	if known.refusals == nil {
+		known.refusals = map[Key]refusal{}
 	}
-	a.refusals[key][claim.machine] = refusal{
+	known.refusals[known.machine] = refusal{
 		version: current.ResourceVersion, cause: cause.Error(), pause: pause, until: a.clock.Now().Add(pause),
 	}
+	a.store(key, known)
 	return true
 }
 
-// observe compares a host from the cache with its assumption. It returns true if an assumption, an outdated version or
-// a refusal ended, so that other machines may claim the host.
+// observe compares a host from the cache with what is known about it. It returns true if an assumption, an outdated
+// version or a refusal ended, so that other machines may claim the host.
 func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	key := client.ObjectKeyFromObject(current)
-	if a.isShown(key, current) {
-		delete(a.claims, key)
+	known := a.hosts[key]
+	if known.isShown(current) {
+		known.machine, known.written = Key{}, nil
 		ended = true
 	}
-	if version, outdated := a.outdated[key]; outdated && version != current.ResourceVersion {
-		delete(a.outdated, key)
+	if known.outdated != "" && known.outdated != current.ResourceVersion {
+		known.outdated = ""
 		ended = true
 	}
-	for machine, last := range a.refusals[key] {
+	for machine, last := range known.refusals {
 		if last.version != current.ResourceVersion {
-			delete(a.refusals[key], machine)
+			delete(known.refusals, machine)
 			ended = true
 		}
 	}
-	if len(a.refusals[key]) == 0 {
-		delete(a.refusals, key)
-	}
+	a.store(key, known)
 	return ended
 }
 
 // isShown returns true if a host from the cache shows the claim, or a version after it.
-func (a *assumeCache) isShown(key Key, current *bmov1alpha1.BareMetalHost) bool {
-	claim, assumed := a.claims[key]
-	if !assumed || host.ConsumedBy(current, claim.machine.Namespace, claim.machine.Name) {
-		return assumed
+func (f facts) isShown(current *bmov1alpha1.BareMetalHost) bool {
+	if f.isConsumed(current) {
+		return true
 	}
-	if claim.written == nil {
+	if f.written == nil {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(current.ResourceVersion, claim.written.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(current.ResourceVersion, f.written.ResourceVersion)
 	return err == nil && order > 0
 }
 
 // forget drops a deleted host.
-func (a *assumeCache) forget(key Key) {
-	delete(a.claims, key)
-	delete(a.outdated, key)
-	delete(a.refusals, key)
-}
+func (a *assumeCache) forget(key Key) { delete(a.hosts, key) }

@@ -36,10 +36,15 @@ func (s *Store) SetClock(clock clock.PassiveClock) { s.assumed.clock = clock }
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	memory := Memory{Assumed: len(s.assumed.claims), Outdated: len(s.assumed.outdated), Refused: len(s.assumed.refusals)}
-	for _, claim := range s.assumed.claims {
-		if claim.written != nil {
-			memory.Stored++
+	var memory Memory
+	for _, known := range s.assumed.hosts {
+		for count, is := range map[*int]bool{
+			&memory.Assumed: known.isAssumed(), &memory.Stored: known.written != nil,
+			&memory.Outdated: known.outdated != "", &memory.Refused: len(known.refusals) > 0,
+		} {
+			if is {
+				*count++
+			}
 		}
 	}
 	for _, list := range s.waitlists {

@@ -12,12 +12,7 @@ import (
 )
 
 // pool holds the cached hosts without a machine. The lock of the store guards all methods.
-type pool struct {
-	rings map[string]*ring
-
-	// gains counts what may give a host to a machine that found none. A ring holds the number of its last one.
-	gains uint64
-}
+type pool struct{ rings map[string]*ring }
 
 // ring holds the hosts of one namespace without a machine.
 type ring struct {
@@ -29,8 +24,6 @@ type ring struct {
 
 	// reserved holds the hosts with a node-reuse label by its value and by their names.
 	reserved map[string]map[string]*bmov1alpha1.BareMetalHost
-
-	gained uint64
 }
 
 type entry struct {
@@ -40,39 +33,25 @@ type entry struct {
 
 func newPool() pool { return pool{rings: map[string]*ring{}} }
 
-// gain records that a machine of a namespace may find a host now.
-func (p *pool) gain(namespace string) {
-	p.gains++
-	if r := p.rings[namespace]; r != nil {
-		r.gained = p.gains
-	}
-}
-
-// gained returns the number of the last gain of a namespace. It is 0 for a namespace without a host in the pool.
-func (p *pool) gained(namespace string) uint64 {
-	if r := p.rings[namespace]; r != nil {
-		return r.gained
-	}
-	return 0
-}
-
-// update stores the current version of a host. It removes a host that has a machine.
-func (p *pool) update(current *bmov1alpha1.BareMetalHost) {
+// update stores the current version of a host. It removes a host that has a machine. It returns true if a machine that
+// found no host may find one now.
+func (p *pool) update(current *bmov1alpha1.BareMetalHost) (gained bool) {
 	if !host.InPool(current) {
-		p.set(current.Namespace, current.Name, nil)
-		return
+		return p.set(current.Namespace, current.Name, nil)
 	}
-	p.set(current.Namespace, current.Name, current)
+	return p.set(current.Namespace, current.Name, current)
 }
 
-func (p *pool) remove(gone *bmov1alpha1.BareMetalHost) { p.set(gone.Namespace, gone.Name, nil) }
+func (p *pool) remove(gone *bmov1alpha1.BareMetalHost) (gained bool) {
+	return p.set(gone.Namespace, gone.Name, nil)
+}
 
 // set stores a host. Nil removes it.
-func (p *pool) set(namespace, name string, current *bmov1alpha1.BareMetalHost) {
+func (p *pool) set(namespace, name string, current *bmov1alpha1.BareMetalHost) (gained bool) {
 	r := p.rings[namespace]
 	if r == nil {
 		if current == nil {
-			return
+			return false
 		}
 		r = &ring{
 			hosts: map[string]*bmov1alpha1.BareMetalHost{}, reserved: map[string]map[string]*bmov1alpha1.BareMetalHost{},
@@ -87,12 +66,10 @@ func (p *pool) set(namespace, name string, current *bmov1alpha1.BareMetalHost) {
 	} else {
 		r.hosts[name] = current
 	}
-	if isGain(before, current) {
-		p.gain(namespace)
-	}
 	if len(r.hosts) == 0 {
 		delete(p.rings, namespace)
 	}
+	return isGain(before, current)
 }
 
 // isGain returns true if a machine that could not claim the host before may claim it now, and for each change of a

@@ -50,7 +50,6 @@ type Store struct {
 	pool      pool
 	assumed   assumeCache
 	waitlists map[string]*waitlist
-	shortages shortages
 }
 
 // New returns a store that reads from the cache of the client. The live reader serves reads for which the cache may be
@@ -58,7 +57,7 @@ type Store struct {
 func New(c client.Client, live client.Reader) *Store {
 	return &Store{
 		client: c, live: live, enqueue: func(Key) {}, poolComplete: func() bool { return false },
-		pool: newPool(), assumed: newAssumeCache(), waitlists: map[string]*waitlist{}, shortages: newShortages(),
+		pool: newPool(), assumed: newAssumeCache(), waitlists: map[string]*waitlist{},
 	}
 }
 
@@ -75,7 +74,7 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	if wanted.Named != "" {
 		return s.chooseNamed(ctx, wanted)
 	}
-	choice, searched, done := s.chooseFree(wanted)
+	choice, began, done := s.chooseFree(wanted)
 	if done {
 		return choice, nil
 	}
@@ -86,13 +85,8 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	choice = s.choose(wanted, hosts)
-	if searched != nil && choice.Host == nil && choice.Awaited == 0 {
-		now := s.assumed.clock.Now()
-		searched.message = choice.Message
-		if choice.Refused {
-			searched.retry = now.Add(choice.RetryAfter)
-		}
-		s.shortages.store(s.keyOf(wanted), *searched, len(hosts), now)
+	if began > 0 && choice.Host == nil && choice.Awaited == 0 {
+		s.waitlist(wanted.Namespace).recordCount(s.keyOf(wanted), began, choice, len(hosts), s.assumed.clock.Now())
 	}
 	return choice, nil
 }
@@ -131,36 +125,36 @@ func (s *Store) waitlist(namespace string) *waitlist {
 }
 
 // chooseFree chooses from the pool. It returns false if the caller must look at all hosts: before the pool is complete,
-// and to count them. For a count it also returns the state of the search. The request precedes the search, so that the
-// waitlist gets a host that becomes free afterwards.
-func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, searched *shortage, done bool) {
+// and to count them. For a count it also returns the sequence number of the search. The request precedes the search, so
+// that the waitlist gets a host that becomes free afterwards.
+func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, began uint64, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.waitlist(wanted.Namespace)
 	list.add(wanted)
 	if !s.poolComplete() {
-		return host.Choice{}, nil, false
+		return host.Choice{}, 0, false
 	}
 	candidate := func(current *bmov1alpha1.BareMetalHost) host.Candidate {
 		return s.assumed.candidate(current, Key{Namespace: wanted.Namespace, Name: wanted.Machine})
 	}
 	if offered := s.pool.offered(list.offeredTo[wanted.Machine], wanted, candidate); offered != nil {
-		return s.choose(wanted, []*bmov1alpha1.BareMetalHost{offered}), nil, true
+		return s.choose(wanted, []*bmov1alpha1.BareMetalHost{offered}), 0, true
 	}
-	key, gained, now := s.keyOf(wanted), s.pool.gained(wanted.Namespace), s.assumed.clock.Now()
-	if !s.shortages.isSearched(key, gained, now) {
+	key, now := s.keyOf(wanted), s.assumed.clock.Now()
+	if !list.isSearched(key, now) {
 		choice = s.choose(wanted, s.pool.candidates(wanted, candidate))
 		if choice.Host != nil || choice.Awaited > 0 {
-			return choice, nil, true
+			return choice, 0, true
 		}
 	}
-	choice, counted := s.shortages.count(key, gained, now)
-	return choice, &shortage{gained: gained, changes: s.shortages.changes}, counted
+	choice, done = list.count(key, now)
+	return choice, list.sequence, done
 }
 
 // keyOf returns the key of the shortage of a machine. The caller holds the lock.
-func (s *Store) keyOf(wanted host.Wanted) namespacedRequest {
-	key := namespacedRequest{namespace: wanted.Namespace, request: requestOf(wanted)}
+func (s *Store) keyOf(wanted host.Wanted) request {
+	key := requestOf(wanted)
 	if s.assumed.retryAfter(Key{Namespace: wanted.Namespace, Name: wanted.Machine}) > 0 {
 		key.refused = wanted.Machine
 	}
@@ -183,7 +177,7 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	}
 	if choice.Host != nil {
 		s.assumed.assume(client.ObjectKeyFromObject(choice.Host), machine)
-		s.shortages.changes++
+		list.recordChange(false)
 		list.setChosen(wanted.Machine)
 	}
 	if choice.Refused {
@@ -242,7 +236,9 @@ func describeRefusal(current, desired *bmov1alpha1.BareMetalHost, err error) err
 func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shortages.changes++
+	if list := s.waitlists[current.Namespace]; list != nil {
+		list.recordChange(false)
+	}
 	if s.assumed.outdate(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
@@ -274,23 +270,14 @@ func (s *Store) Forget(machine Key) {
 
 // abandonAll ends the assumptions of a machine. The caller holds the lock.
 func (s *Store) abandonAll(machine Key) {
-	for key, claim, found := s.assumed.of(machine); found; key, claim, found = s.assumed.of(claim.machine) {
+	for key, _, found := s.assumed.of(machine); found; key, _, found = s.assumed.of(machine) {
 		s.abandon(key)
 	}
 }
 
 // abandon ends an assumption without a claim. The caller holds the lock.
 func (s *Store) abandon(key Key) {
-	machine := s.assumed.claims[key].machine
-	delete(s.assumed.claims, key)
-	s.gain(key.Namespace)
-	s.waitlist(key.Namespace).recordUnclaimed(key.Name, machine.Name)
-}
-
-// gain makes waiting machines of a namespace search and count again. The caller holds the lock.
-func (s *Store) gain(namespace string) {
-	s.shortages.changes++
-	s.pool.gain(namespace)
+	s.waitlist(key.Namespace).recordUnclaimed(key.Name, s.assumed.end(key).Name)
 }
 
 // Settle ends the reconcile of a machine. It offers hosts that the machine declined to the next machine, and removes
@@ -316,7 +303,6 @@ func (s *Store) settle(machine Key, waits bool) []declinedOffer {
 	declined := list.settle(machine.Name, waits)
 	if list.isEmpty() {
 		delete(s.waitlists, machine.Namespace)
-		s.shortages.drop(machine.Namespace)
 	}
 	return declined
 }
@@ -346,17 +332,12 @@ func (s *Store) observe(previous, current *bmov1alpha1.BareMetalHost) {
 func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shortages.changes++
-	ended := s.assumed.observe(current)
-	s.pool.update(current)
-	if ended {
-		s.pool.gain(current.Namespace)
-	}
+	ended, gained := s.assumed.observe(current), s.pool.update(current)
 	list := s.waitlists[current.Namespace]
 	if list == nil {
 		return nil
 	}
-	list.sequence++
+	list.recordChange(ended || gained)
 	var machines []string
 	first, found := list.offer(s.assumed.candidate(current, Key{}), list.sequence, func(wanted host.Wanted) bool {
 		return previous == nil || ended || host.AltersChoice(previous, current, wanted)
@@ -373,11 +354,11 @@ func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string 
 // deleted drops the state of a deleted host and enqueues the machines that it was reserved for.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
-	s.shortages.changes++
 	s.assumed.forget(client.ObjectKeyFromObject(gone))
-	s.pool.remove(gone)
+	gained := s.pool.remove(gone)
 	var machines []string
 	if list := s.waitlists[gone.Namespace]; list != nil {
+		list.recordChange(gained)
 		list.withdraw(gone.Name)
 		machines = list.unreserve(gone, nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
@@ -23,8 +24,9 @@ import (
 // An offer has a sequence number. It reaches only machines that chose before it, so it reaches each machine at most
 // once. The lock of the store guards all methods.
 type waitlist struct {
-	// sequence counts the requests of machines and the changes of hosts in the namespace.
-	sequence uint64
+	// sequence counts the requests of machines, and the changes of hosts and assumptions in the namespace. Changed is the
+	// number of the last change, and gained that of the last one that may give a host to a machine that found none.
+	sequence, changed, gained uint64
 
 	// waiters holds each machine from its first request until it settles and stops waiting.
 	waiters map[string]*waiter
@@ -40,6 +42,9 @@ type waitlist struct {
 	// offers holds, by host, the offers to machines that have not settled yet. offeredTo holds the hosts by machine.
 	offers    map[string]offer
 	offeredTo map[string][]string
+
+	// shortages holds what the last search and count found for each request that found no host.
+	shortages map[request]shortage
 }
 
 // waiter is one machine.
@@ -53,11 +58,28 @@ type waiter struct {
 	isOpen bool
 }
 
-// request is what a machine requires of a host, without the name of the machine.
+// request is what a machine requires of a host, without the name of the machine. Refused is the name of a machine that
+// some hosts refuse, because it does not share what it finds with other machines.
 type request struct {
-	cluster, owner, named, selector, failureDomain string
-	strict                                         bool
+	cluster, owner, named, selector, failureDomain, refused string
+	strict                                                  bool
 }
+
+// shortage is what is known about a request that found no host. All machines with this request share it.
+type shortage struct {
+	// searched and counted are the sequence numbers of the last search, and of the last count of the hosts. A search lasts
+	// until the next gain, a count until the next change, and in a large namespace at least until fresh.
+	searched, counted uint64
+	fresh             time.Time
+
+	// message is the count. retry is the time when a refused host passes again. Zero means that none is refused.
+	message string
+	retry   time.Time
+}
+
+// countedAtOnce is the number of hosts up to which each reconcile of a waiting machine counts them. A count of more
+// hosts lasts for a millisecond per host, so that counting takes at most a thousandth of a processor per request.
+const countedAtOnce = 100
 
 // requirement is what a machine requires of a host that is not reserved.
 type requirement struct{ named, selector, failureDomain string }
@@ -78,7 +100,7 @@ type declinedOffer struct {
 func newWaitlist() *waitlist {
 	return &waitlist{
 		waiters: map[string]*waiter{}, open: map[requirement][]*waiter{}, owned: map[string]map[string][]*waiter{},
-		offers: map[string]offer{}, offeredTo: map[string][]string{},
+		offers: map[string]offer{}, offeredTo: map[string][]string{}, shortages: map[request]shortage{},
 	}
 }
 
@@ -249,7 +271,7 @@ func (w *waitlist) recordOffer(name, machine string, sequence uint64) {
 // recordUnclaimed records that a machine chose a host and did not claim it. The host does not change, so no event
 // offers it again. It counts as offered to the machine, which passes it on when it settles.
 func (w *waitlist) recordUnclaimed(name, machine string) {
-	w.sequence++
+	w.recordChange(true)
 	w.recordOffer(name, machine, w.sequence)
 }
 
@@ -304,6 +326,48 @@ func (w *waitlist) unreserve(previous, current *bmov1alpha1.BareMetalHost) []str
 		machines = append(machines, current.wanted.Machine)
 	}
 	return machines
+}
+
+// recordChange records a change of a host or of an assumption. Gained is true if a machine that found no host may find
+// one now.
+func (w *waitlist) recordChange(gained bool) {
+	w.sequence++
+	if w.changed = w.sequence; gained {
+		w.gained = w.sequence
+	}
+}
+
+// isSearched returns true if a search for a host would find none, as the last one.
+func (w *waitlist) isSearched(wanted request, now time.Time) bool {
+	last, known := w.shortages[wanted]
+	return known && last.searched >= w.gained && (last.retry.IsZero() || now.Before(last.retry))
+}
+
+// count returns the choice of a machine that finds no host after a search, and false if the hosts must be counted.
+func (w *waitlist) count(wanted request, now time.Time) (host.Choice, bool) {
+	last, known := w.shortages[wanted]
+	if !known || last.counted < w.changed && !now.Before(last.fresh) || !last.retry.IsZero() && !now.Before(last.retry) {
+		return host.Choice{}, false
+	}
+	last.searched = w.sequence
+	w.shortages[wanted] = last
+	choice := host.Choice{Message: last.message, Refused: !last.retry.IsZero()}
+	if choice.Refused {
+		choice.RetryAfter = last.retry.Sub(now)
+	}
+	return choice, true
+}
+
+// recordCount stores the count of a number of hosts, which began at a sequence number.
+func (w *waitlist) recordCount(wanted request, began uint64, counted host.Choice, hosts int, now time.Time) {
+	found := shortage{searched: began, counted: began, fresh: now, message: counted.Message}
+	if hosts > countedAtOnce {
+		found.fresh = now.Add(time.Duration(hosts) * time.Millisecond)
+	}
+	if counted.Refused {
+		found.retry = now.Add(counted.RetryAfter)
+	}
+	w.shortages[wanted] = found
 }
 
 func (w *waitlist) isEmpty() bool { return len(w.waiters) == 0 && len(w.offers) == 0 }

@@ -7,11 +7,133 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
+
+const (
+	// consumerIndex finds the hosts of a Metal3Machine by its name.
+	consumerIndex = "metal3machine"
+
+	// RecordedHostIndex finds Metal3Machines by the name of their recorded host.
+	RecordedHostIndex = "recorded-host"
+
+	// enqueueBuffer is the capacity of the channel of enqueued machines.
+	enqueueBuffer = 1024
+)
+
+// SetupIndexes registers the index of hosts by consumer, and RecordedHostIndex.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer); err != nil {
+		return fmt.Errorf("indexing BareMetalHosts by %s: %w", consumerIndex, err)
+	}
+	if err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, RecordedHostIndex, ByRecordedHost); err != nil {
+		return fmt.Errorf("indexing Metal3Machines by %s: %w", RecordedHostIndex, err)
+	}
+	return nil
+}
+
+// ByRecordedHost returns the values of RecordedHostIndex for a Metal3Machine.
+func ByRecordedHost(machine client.Object) []string {
+	if name := host.Recorded(machine); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+func byConsumer(object client.Object) []string {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return nil
+	}
+	if machine, found := host.Consumer(current); found {
+		return []string{machine}
+	}
+	return nil
+}
+
+// Watch subscribes the store to the hosts of a cache. The returned channel delivers the machines to reconcile.
+func (s *Store) Watch(ctx context.Context, informers cache.Informers) (<-chan event.GenericEvent, error) {
+	enqueued := make(chan event.GenericEvent, enqueueBuffer)
+	s.enqueue = func(machine Key) {
+		object := &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
+		select {
+		case enqueued <- event.GenericEvent{Object: object}:
+		case <-ctx.Done():
+		}
+	}
+	informer, err := informers.GetInformer(ctx, &bmov1alpha1.BareMetalHost{})
+	if err != nil {
+		return nil, fmt.Errorf("watching BareMetalHosts: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(current any) { s.handle(nil, current) },
+		UpdateFunc: s.handle,
+		DeleteFunc: s.handleDelete,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching BareMetalHosts: %w", err)
+	}
+	s.poolComplete = registration.HasSynced
+	return enqueued, nil
+}
+
+func (s *Store) handle(before, after any) {
+	// Nil for a new host.
+	previous, _ := before.(*bmov1alpha1.BareMetalHost)
+	if current, isHost := after.(*bmov1alpha1.BareMetalHost); isHost {
+		s.observe(previous, current)
+	}
+}
+
+func (s *Store) handleDelete(object any) {
+	if tombstone, isTombstone := object.(toolscache.DeletedFinalStateUnknown); isTombstone {
+		object = tombstone.Obj
+	}
+	if gone, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
+		s.deleted(gone)
+	}
+}
+
+// Slim removes the unused fields of a cached host to save memory: disks, firmware, processor flags, managedFields, and
+// the operation history without the starts of provisioning and deprovisioning.
+func Slim(object any) (any, error) {
+	current, isHost := object.(*bmov1alpha1.BareMetalHost)
+	if !isHost {
+		return object, nil
+	}
+	current.ManagedFields = nil
+	current.Status.OperationHistory = bmov1alpha1.OperationHistory{
+		Provision:   bmov1alpha1.OperationMetric{Start: current.Status.OperationHistory.Provision.Start},
+		Deprovision: bmov1alpha1.OperationMetric{Start: current.Status.OperationHistory.Deprovision.Start},
+	}
+	current.Status.Conditions = nil
+	current.Status.GoodCredentials = bmov1alpha1.CredentialsStatus{}
+	current.Status.TriedCredentials = bmov1alpha1.CredentialsStatus{}
+	if details := current.Status.HardwareDetails; details != nil {
+		current.Status.HardwareDetails = &bmov1alpha1.HardwareDetails{
+			Hostname:     details.Hostname,
+			RAMMebibytes: details.RAMMebibytes,
+			CPU:          bmov1alpha1.CPU{Arch: details.CPU.Arch, Count: details.CPU.Count},
+			NIC:          slimNICs(details.NIC),
+		}
+	}
+	return current, nil
+}
+
+func slimNICs(nics []bmov1alpha1.NIC) []bmov1alpha1.NIC {
+	slim := make([]bmov1alpha1.NIC, 0, len(nics))
+	for _, nic := range nics {
+		slim = append(slim, bmov1alpha1.NIC{Name: nic.Name, MAC: nic.MAC, IP: nic.IP})
+	}
+	return slim
+}
 
 // Holdings are the hosts of one machine.
 type Holdings struct {
