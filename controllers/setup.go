@@ -133,7 +133,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := setupRemediations(ctx, mgr, hosts, options); err != nil {
 		return err
 	}
-	machines := newMachines(mgr, hosts, options)
+	machines := newMachines(mgr, moving, options)
 	sources := metal3machine.Sources{Offered: offered, Clusters: options.Clusters}
 	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
 }
@@ -238,7 +238,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 	return remediations.SetupWithManager(ctx, mgr, options.Clusters, concurrency(options.Concurrency.Metal3Remediation))
 }
 
-func newMachines(mgr ctrl.Manager, hosts *hoststore.Store, options Options) *metal3machine.Reconciler {
+func newMachines(mgr ctrl.Manager, hosts *hostmove.Store, options Options) *metal3machine.Reconciler {
 	return &metal3machine.Reconciler{
 		Client:      mgr.GetClient(),
 		Recorder:    recorder(mgr, "metal3machine"),

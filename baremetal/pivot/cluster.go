@@ -1,6 +1,7 @@
 package pivot
 
 import (
+	"cmp"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -73,6 +74,34 @@ func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
 		Holder: Holder(infra),
 	}
+}
+
+// NeighboursOf returns the Clusters of a namespace with a Metal3Cluster, sorted by name. The Metal3Clusters of other
+// namespaces with an Ironic endpoint follow. The caller passes the Clusters of the namespace and all Metal3Clusters. An
+// empty namespace means all namespaces.
+func NeighboursOf(namespace string, clusters []clusterv1.Cluster, all []infrav1.Metal3Cluster) []Neighbour {
+	infras := make(map[string]*infrav1.Metal3Cluster, len(all))
+	var elsewhere []Neighbour
+	for i := range all {
+		infra := &all[i]
+		switch {
+		case namespace == "" || infra.Namespace == namespace:
+			infras[infra.Name] = infra
+		case infra.Spec.Ironic != nil:
+			elsewhere = append(elsewhere, NeighbourElsewhere(infra))
+		}
+	}
+	var around []Neighbour
+	for i := range clusters {
+		cluster := &clusters[i]
+		if cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster" {
+			around = append(around, NeighbourOf(cluster, infras[cluster.Spec.InfrastructureRef.Name]))
+		}
+	}
+	// The cache returns them in any order, and the caller uses the first one with a VIP holder.
+	slices.SortFunc(around, func(a, b Neighbour) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(elsewhere, func(a, b Neighbour) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return append(around, elsewhere...)
 }
 
 // ungated returns true if the block-move annotation is missing. A Metal3Cluster that an external system manages never

@@ -36,6 +36,20 @@ func NewStore(hosts *hoststore.Store, c client.Client, live client.Reader) *Stor
 	return &Store{Store: hosts, client: c, live: live}
 }
 
+// Neighbours returns the Clusters that decide about the hosts of a namespace, as pivot.NeighboursOf. It reads the
+// cache.
+func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error) {
+	var clusters clusterv1.ClusterList
+	if err := s.client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Clusters: %w", err)
+	}
+	var list infrav1.Metal3ClusterList
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
+	}
+	return pivot.NeighboursOf(namespace, clusters.Items, list.Items), nil
+}
+
 // Tenant describes the Metal3Machine on a host.
 type Tenant struct {
 	// Joined is true if the deployed system runs or has run: the machine is linked with a Node.

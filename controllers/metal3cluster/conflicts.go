@@ -2,11 +2,9 @@ package metal3cluster
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
@@ -18,19 +16,12 @@ import (
 // routerIDChosen is the reason of the event for a virtual router ID that differs from the default of the clusterID.
 const routerIDChosen = "RouterIDChosen"
 
-// readSurroundings reads the objects that may conflict with the Ironic endpoint. It reads the cache.
-func (r *Reconciler) readSurroundings(ctx context.Context, s *scope) error {
+// findSurroundings finds the objects that may conflict with the Ironic endpoint.
+func findSurroundings(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
 	}
-	// All namespaces of the manager, because namespaces share networks.
-	var clusters infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing Metal3Clusters: %w", err)
-	}
-	s.around = controlplane.Surroundings{
-		Own: s.infra, APIServer: s.cluster.Spec.ControlPlaneEndpoint.Host, Clusters: clusters.Items,
-	}
+	s.around.Own, s.around.APIServer = s.infra, s.cluster.Spec.ControlPlaneEndpoint.Host
 	if own := s.infra.Spec.ControlPlaneEndpoint.Host; own != "" {
 		s.around.APIServer = own
 	}

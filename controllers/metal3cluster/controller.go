@@ -14,7 +14,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
@@ -26,10 +25,9 @@ type Secrets interface {
 	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 }
 
-// Hosts reads hosts and the Clusters around them, and writes those that a Cluster leaves behind.
+// Hosts reads hosts, and writes those that a Cluster leaves behind.
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
-	Neighbours(ctx context.Context, namespace string) ([]pivot.Neighbour, error)
 	Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
@@ -128,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra)}
 	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
-		r.readSurroundings, r.readControlPlane,
+		findSurroundings, r.readControlPlane,
 	); err != nil {
 		return flow.ReadFailed(ctx, pass, err)
 	}

@@ -72,7 +72,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 		return err
 	}
 	r.gatherTimes.Store(client.ObjectKeyFromObject(s.infra), s.gatherTime())
-	if s.move.Around, err = r.Hosts.Neighbours(ctx, s.infra.Namespace); err != nil {
+	if err := r.readClusters(ctx, s); err != nil {
 		return err
 	}
 	if err := r.readOwners(ctx, s); err != nil {
@@ -89,15 +89,26 @@ func (r *Reconciler) readObstacles(ctx context.Context, s *scope) error {
 	return r.tryPauses(ctx, s)
 }
 
-// readOwners reads Clusters and Machines. It reads the cache.
-func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
+// readClusters reads the Clusters of the namespace, and the Metal3Clusters of all namespaces: namespaces share
+// networks, and the Ironic of a Metal3Cluster may serve hosts of other namespaces. It reads the cache.
+func (r *Reconciler) readClusters(ctx context.Context, s *scope) error {
 	var clusters clusterv1.ClusterList
 	if err := r.list(ctx, s, &clusters); err != nil {
 		return err
 	}
+	var infras infrav1.Metal3ClusterList
+	if err := r.Client.List(ctx, &infras, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Metal3Clusters: %w", err)
+	}
 	for i := range clusters.Items {
 		s.move.Clusters = append(s.move.Clusters, &clusters.Items[i])
 	}
+	s.move.Around, s.around.Clusters = pivot.NeighboursOf(s.infra.Namespace, clusters.Items, infras.Items), infras.Items
+	return nil
+}
+
+// readOwners reads Machines, MachineSets and MachineDeployments. It reads the cache.
+func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	var machines clusterv1.MachineList
 	if err := r.list(ctx, s, &machines); err != nil {
 		return err

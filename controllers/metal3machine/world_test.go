@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
@@ -112,7 +113,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		Recorder:    mgr.GetEventRecorder("metal3machine"),
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
-		Clusters:    hosts,
+		Clusters:    hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader()),
 		Nodes:       workload.New(clusters),
 		Secrets:     mgr.GetCache(),
 		Live:        mgr.GetAPIReader(),

@@ -23,7 +23,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 // providerName is the value of the label cluster.x-k8s.io/provider of all that this provider installs.
@@ -124,7 +123,7 @@ func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []cl
 			seen.infras = append(seen.infras, &infras[i])
 		}
 	}
-	seen.around = hoststore.NeighboursOf(namespace, here, infras)
+	seen.around = pivot.NeighboursOf(namespace, here, infras)
 	return seen
 }
 

@@ -1,4 +1,4 @@
-package hoststore_test
+package hostmove_test
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -51,7 +50,7 @@ func TestNeighbours(t *testing.T) {
 		build.Cluster("plain", build.ClusterPaused()), build.Metal3Cluster("plain"), build.Cluster("seen"), seen,
 		build.Cluster("unseen"), unseen, build.Cluster("bare"), gone, build.Cluster("without"), without, other, build.Metal3Cluster("other"),
 		build.Cluster("elsewhere", build.InNamespace("elsewhere")))
-	got, err := hoststore.New(c, c).Neighbours(t.Context(), build.DefaultNamespace)
+	got, err := moveStore(c).Neighbours(t.Context(), build.DefaultNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func TestNeighbours(t *testing.T) {
 			}
 			return c.List(ctx, list, options...)
 		}})
-		if _, err := hoststore.New(broken, broken).Neighbours(t.Context(), "x"); !errors.Is(err, errUnavailable) {
+		if _, err := moveStore(broken).Neighbours(t.Context(), "x"); !errors.Is(err, errUnavailable) {
 			t.Errorf("got %v", err)
 		}
 	}
