@@ -119,7 +119,7 @@ func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the Machines of Cluster %s: %w", s.cluster.Name, err)
 	}
 	s.machines = len(machines.Items)

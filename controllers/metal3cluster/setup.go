@@ -138,46 +138,52 @@ func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
 
 // later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
 func (r *Reconciler) later() handler.Funcs {
-	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
-		return current.Namespace == changed.GetNamespace()
+	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
+		return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{}, client.InNamespace(changed.GetNamespace()))
 	})
 }
 
 // everywhere enqueues all Metal3Clusters, some time after the first of many changes.
 func (r *Reconciler) everywhere() handler.Funcs {
-	return r.gathered(func(client.Object, *infrav1.Metal3Cluster) bool { return true })
+	return flow.Gather(r.gatherTime, func(ctx context.Context, _ client.Object) []ctrl.Request {
+		return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{})
+	})
 }
 
 // conflicting enqueues the Metal3Clusters that a Metal3Cluster may conflict with: all others with an Ironic endpoint,
 // in all namespaces, because namespaces share networks.
 func (r *Reconciler) conflicting() handler.Funcs {
-	return r.gathered(func(changed client.Object, current *infrav1.Metal3Cluster) bool {
-		return current.Spec.Ironic != nil && client.ObjectKeyFromObject(current) != client.ObjectKeyFromObject(changed)
-	})
-}
-
-// gathered enqueues the Metal3Clusters that a change matters to, some time after the first of many changes.
-func (r *Reconciler) gathered(matters func(changed client.Object, current *infrav1.Metal3Cluster) bool) handler.Funcs {
 	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
-		var list infrav1.Metal3ClusterList
-		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil
-		}
-		var requests []ctrl.Request
-		for i := range list.Items {
-			if matters(changed, &list.Items[i]) {
-				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
-		}
-		return requests
+		return r.clusters(ctx, func(other *infrav1.Metal3Cluster) bool {
+			return other.Spec.Ironic != nil && client.ObjectKeyFromObject(other) != client.ObjectKeyFromObject(changed)
+		})
 	})
 }
 
+// clusters returns requests for the Metal3Clusters of a list that match.
+func (r *Reconciler) clusters(ctx context.Context, matches func(*infrav1.Metal3Cluster) bool,
+	options ...client.ListOption,
+) []ctrl.Request {
+	var list infrav1.Metal3ClusterList
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if matches(&list.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// machineToInfrastructure requeues the Metal3Cluster of a Machine while it is being deleted, because it waits for the
+// last Machine. Any other Metal3Cluster reads the whole namespace, which the watch with later gathers.
 func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
 	machine, isMachine := object.(*clusterv1.Machine)
 	if !isMachine {
 		return nil
 	}
-	return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{}, client.InNamespace(machine.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
+	return r.clusters(ctx, func(infra *infrav1.Metal3Cluster) bool { return !infra.DeletionTimestamp.IsZero() },
+		client.InNamespace(machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
 }
