@@ -41,6 +41,9 @@ const (
 	// reasonRefused is the reason of the event on a host that the API server refuses to change.
 	reasonRefused = "WriteRefused"
 
+	// poweredOffIndex finds the hosts that a remediation keeps powered off.
+	poweredOffIndex = "powered-off"
+
 	// refusalDelay is the time until the next write to a host after the API server has refused one.
 	refusalDelay = time.Minute
 )
@@ -139,7 +142,8 @@ func (r *Reconciler) withoutOrphans(
 	ctx context.Context, current *bmov1alpha1.BareMetalHost,
 ) (clean *bmov1alpha1.BareMetalHost, dirty bool, err error) {
 	var remediations infrav1.Metal3RemediationList
-	if err := r.Client.List(ctx, &remediations, client.InNamespace(current.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &remediations, client.InNamespace(current.Namespace),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, false, fmt.Errorf("listing Metal3Remediations: %w", err)
 	}
 	machine := &infrav1.Metal3Machine{}
@@ -164,13 +168,17 @@ func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	err := ctrl.NewControllerManagedBy(mgr).
+	err := mgr.GetFieldIndexer().IndexField(ctx, &bmov1alpha1.BareMetalHost{}, poweredOffIndex, byPowerOff)
+	if err != nil {
+		return fmt.Errorf("indexing BareMetalHosts by %s: %w", poweredOffIndex, err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("hostsweep").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
 			builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&infrav1.Metal3Remediation{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),
+		Watches(&infrav1.Metal3Remediation{}, handler.EnqueueRequestsFromMapFunc(r.toPoweredOff),
 			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
@@ -179,6 +187,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("setting up the host sweep: %w", err)
 	}
 	return nil
+}
+
+func byPowerOff(object client.Object) []string {
+	if current, isHost := object.(*bmov1alpha1.BareMetalHost); isHost && remediation.AskedOff(current) {
+		return []string{""}
+	}
+	return nil
+}
+
+// toPoweredOff requeues the hosts that a remediation of the namespace keeps powered off.
+func (r *Reconciler) toPoweredOff(ctx context.Context, object client.Object) []ctrl.Request {
+	return flow.Requests(ctx, r.Client, &bmov1alpha1.BareMetalHostList{}, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{poweredOffIndex: ""})
 }
 
 func hasLeftovers(object client.Object) bool {
