@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -55,8 +56,7 @@ type Pass struct {
 	reporter Reporter
 	object   Object
 
-	// before is the copy at Begin, saved the copy at the last write of metadata and spec. Comparing them with the object
-	// avoids the JSON encoding, because most passes change nothing.
+	// before is the copy at Begin, saved the copy at the last write of metadata and spec.
 	before, saved Object
 }
 
@@ -190,10 +190,7 @@ func (p *Pass) mainPatch() ([]byte, error) {
 	p.saved.SetResourceVersion(p.object.GetResourceVersion())
 	p.saved.SetGeneration(p.object.GetGeneration())
 	p.saved.SetManagedFields(p.object.GetManagedFields())
-	if equality.Semantic.DeepEqual(p.saved, p.object) {
-		return nil, nil
-	}
-	patch, err := difference(p.saved, p.object, mainPart)
+	patch, err := difference(p.saved, p.object, withoutStatus)
 	if err != nil || patch == nil || sameLists(p.saved, p.object) {
 		return patch, err
 	}
@@ -202,12 +199,7 @@ func (p *Pass) mainPatch() ([]byte, error) {
 }
 
 // statusPatch returns the merge patch of the status, or nil if there is no change.
-func (p *Pass) statusPatch() ([]byte, error) {
-	if equality.Semantic.DeepEqual(p.before, p.object) {
-		return nil, nil
-	}
-	return difference(p.before, p.object, statusPart)
-}
+func (p *Pass) statusPatch() ([]byte, error) { return difference(p.before, p.object, statusOf) }
 
 func duplicate(object Object) (Object, error) {
 	copied, ok := object.DeepCopyObject().(Object)
@@ -259,41 +251,36 @@ func note(condition metav1.Condition) string {
 	return condition.Type + " is " + string(condition.Status)
 }
 
-// The parts of an object with separate writes.
-const (
-	mainPart = iota
-	statusPart
-)
-
-// parts returns metadata and spec, and the status, as JSON.
-func parts(object Object) (parts [2][]byte, err error) {
-	content, err := json.Marshal(object)
-	fields := map[string]json.RawMessage{"status": json.RawMessage(`{}`)}
-	if err == nil {
-		err = json.Unmarshal(content, &fields)
-	}
-	if err == nil {
-		parts[statusPart] = fields["status"]
-		delete(fields, "status")
-		parts[mainPart], err = json.Marshal(fields)
-	}
-	if err != nil {
-		return parts, fmt.Errorf("encoding %s %s: %w", kindOf(object), object.GetName(), err)
-	}
-	return parts, nil
+// withoutStatus returns a shallow copy of an object without its status.
+func withoutStatus(object Object) any {
+	whole := reflect.ValueOf(object).Elem()
+	rest := reflect.New(whole.Type())
+	rest.Elem().Set(whole)
+	rest.Elem().FieldByName("Status").SetZero()
+	return rest.Interface()
 }
 
-// difference returns the merge patch of one part of an object, or nil if there is no change.
-func difference(before, after Object, part int) ([]byte, error) {
-	old, err := parts(before)
-	if err != nil {
-		return nil, err
+// statusOf returns the status of an object.
+func statusOf(object Object) any {
+	return reflect.ValueOf(object).Elem().FieldByName("Status").Addr().Interface()
+}
+
+// difference returns the merge patch of one part of an object, or nil if there is no change. The comparison costs less
+// than the JSON encoding, and most passes change nothing.
+func difference(before, after Object, part func(Object) any) ([]byte, error) {
+	was, is := part(before), part(after)
+	if equality.Semantic.DeepEqual(was, is) {
+		return nil, nil
 	}
-	now, err := parts(after)
+	old, err := json.Marshal(was)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encoding %s %s: %w", kindOf(before), before.GetName(), err)
 	}
-	patch, err := jsonpatch.CreateMergePatch(old[part], now[part])
+	now, err := json.Marshal(is)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s %s: %w", kindOf(after), after.GetName(), err)
+	}
+	patch, err := jsonpatch.CreateMergePatch(old, now)
 	if err != nil {
 		return nil, fmt.Errorf("comparing %s %s: %w", kindOf(after), after.GetName(), err)
 	}

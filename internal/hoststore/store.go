@@ -186,15 +186,16 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	return choice
 }
 
-// Write patches the current host to the desired one and returns the stored host. It writes nothing if they are equal.
-// It returns ErrConflict if the host has changed since the current copy was read.
+// Write patches metadata and spec of the current host to the desired ones and returns the stored host. It writes
+// nothing if they are equal. It returns ErrConflict if the host has changed since the current copy was read.
 func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
 ) (*bmov1alpha1.BareMetalHost, error) {
-	// The comparison costs less than a patch, and most calls find no difference.
-	if equality.Semantic.DeepEqual(current, desired) {
+	// The comparison costs less than a patch, and most calls find no difference. Most of a host is its status.
+	before, after := withoutStatus(current), withoutStatus(desired)
+	if equality.Semantic.DeepEqual(before, after) {
 		return current, nil
 	}
-	changes, err := client.MergeFrom(current).Data(desired)
+	changes, err := client.MergeFrom(before).Data(after)
 	if err != nil {
 		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
@@ -222,6 +223,10 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	default:
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
 	}
+}
+
+func withoutStatus(whole *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
+	return &bmov1alpha1.BareMetalHost{TypeMeta: whole.TypeMeta, ObjectMeta: whole.ObjectMeta, Spec: whole.Spec}
 }
 
 func describeRefusal(current, desired *bmov1alpha1.BareMetalHost, err error) error {
