@@ -2,11 +2,13 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,6 +80,21 @@ func (b *breaker) write(
 	ctx context.Context, cluster types.NamespacedName, send func(context.Context, client.Client) error,
 ) error {
 	return bounded(ctx, b, target{cluster, write}, b.clusters.GetUncachedClient, send)
+}
+
+// patch writes a merge patch of a node. The error contains what.
+func (b *breaker) patch(
+	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]any, what string,
+) error {
+	patch, err := json.Marshal(changes)
+	if err != nil {
+		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
+	}
+	return b.write(ctx, cluster, func(ctx context.Context, c client.Client) error {
+		target := &corev1.Node{}
+		target.Name = node
+		return wrap(c.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "writing %s of Node %s", what, node)
+	})
 }
 
 // cached calls read with a cached reader, which blocks until the cache has synced. It returns ErrUnreachable without a

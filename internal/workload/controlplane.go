@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -206,13 +205,6 @@ func (c *ControlPlanes) Arm(ctx context.Context, cluster types.NamespacedName, n
 		annotations[ironic.ArmedAnnotation] = ironic.ArmedValue
 		annotations[ironic.ArmedByAnnotation] = ironic.ArmedByProvider
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		return fmt.Errorf("arming Node %s: %w", node, err)
-	}
-	return c.write(ctx, cluster, func(ctx context.Context, writer client.Client) error {
-		target := &corev1.Node{}
-		target.Name = node
-		return wrap(writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "arming Node %s", node)
-	})
+	changes := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	return c.patch(ctx, cluster, node, changes, "annotations")
 }

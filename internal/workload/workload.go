@@ -7,9 +7,10 @@ package workload
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,25 +92,28 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 	return facts, nil
 }
 
+// Joined returns true if a node of a host has joined the cluster since a time. The node must have the UID of the host,
+// or its host name and no UID. The Metal3Machine need not be linked with the node yet. Joined reads the cache and
+// returns ErrUnreachable without a connection.
+func (n *Nodes) Joined(
+	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
+) (bool, error) {
+	facts, err := n.Find(ctx, cluster, query)
+	if err != nil {
+		return false, err
+	}
+	for _, node := range slices.Concat(facts.ByHostUID, facts.ByHostname) {
+		if (node.HostUID == "" || node.HostUID == query.HostUID) && !node.Created.Before(since) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // SetProviderID sets the provider ID of a node. It returns an error if the node has another provider ID.
 func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error {
 	changes := map[string]any{"spec": map[string]string{"providerID": providerID}}
 	return n.patch(ctx, cluster, node, changes, "provider ID")
-}
-
-// patch writes a merge patch of a node. The error contains what.
-func (n *Nodes) patch(
-	ctx context.Context, cluster types.NamespacedName, node string, changes map[string]any, what string,
-) error {
-	patch, err := json.Marshal(changes)
-	if err != nil {
-		return fmt.Errorf("writing %s of Node %s: %w", what, node, err)
-	}
-	return n.write(ctx, cluster, func(ctx context.Context, c client.Client) error {
-		target := &corev1.Node{}
-		target.Name = node
-		return wrap(c.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)), "writing %s of Node %s", what, node)
-	})
 }
 
 // Labels returns the cached labels of a node, and false if the node does not exist.
