@@ -41,6 +41,10 @@ type Wanted struct {
 
 	// Ahead is the number of machines of the same owner that wait before this one.
 	Ahead int
+
+	// Refused is true after the API server refused a claim of the machine. Then no host passes, and every host that would
+	// pass counts as refused.
+	Refused bool
 }
 
 // Candidate is a host that a machine may choose.
@@ -274,8 +278,8 @@ func available(candidate Candidate, _ Wanted) Reason {
 	}
 }
 
-func notRefused(candidate Candidate, _ Wanted) Reason {
-	if candidate.Refused != "" {
+func notRefused(candidate Candidate, wanted Wanted) Reason {
+	if candidate.Refused != "" || wanted.Refused {
 		return Refused
 	}
 	return ""

@@ -167,7 +167,7 @@ type Failing struct {
 	// InError is the first name of the hosts in error.
 	InError string
 
-	// Refused is the first name of the refused hosts, Cause the error of the API server.
+	// Refused is the first name of the hosts with an error of the API server, Cause that error.
 	Refused, Cause string
 }
 
@@ -177,13 +177,14 @@ func (f *Failing) add(candidate Candidate, reason Reason) {
 	switch {
 	case reason == InError && (f.InError == "" || name < f.InError):
 		f.InError = name
-	case reason == Refused && (f.Refused == "" || name < f.Refused):
+	case reason == Refused && candidate.Refused != "" && (f.Refused == "" || name < f.Refused):
 		f.Refused, f.Cause = name, oneLine(candidate.Refused)
 	}
 }
 
-// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error and
-// one refused host.
+// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error. It names
+// a refused host only if it is the only one: a policy may refuse all hosts, and the message must not depend on the host
+// that was tried last.
 func (f Failing) Summary(wanted Wanted) string {
 	total := 0
 	for _, count := range f.Counts {
@@ -212,6 +213,8 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 		return fmt.Sprintf("%s (%s and %d more)", reason, f.InError, f.Counts[reason]-1)
 	case reason == InError:
 		return fmt.Sprintf("%s (%s)", reason, f.InError)
+	case reason == Refused && f.Counts[reason] > 1:
+		return fmt.Sprintf("%s (%s)", reason, strings.ReplaceAll(f.Cause, fmt.Sprintf("%q ", f.Refused), ""))
 	case reason == Refused:
 		return fmt.Sprintf("%s (%s: %s)", reason, f.Refused, f.Cause)
 	case reason == NotMatching && wanted.Selector != nil:

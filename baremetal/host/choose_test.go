@@ -366,6 +366,16 @@ func TestChooseRefused(t *testing.T) {
 	if diff := cmp.Diff(chosen{Host: "host-1"}, seen(got)); diff != "" || got.Refused {
 		t.Errorf("refused %t, -want +got:\n%s", got.Refused, diff)
 	}
+	// The message of several hosts does not depend on which of them was tried.
+	for _, tried := range []string{"host-2", "host-3"} {
+		refused := host.Candidate{Host: available(tried), Refused: fmt.Sprintf("hosts %q is forbidden", tried)}
+		got = host.Choose([]host.Candidate{{Host: available("host-1")}, refused, {Host: build.Host("busy")}},
+			wanted(func(w *host.Wanted) { w.Refused = true }))
+		want = chosen{Message: "3 hosts: 2 refused by the API server (hosts is forbidden), 1 not available yet"}
+		if diff := cmp.Diff(want, seen(got)); diff != "" || !got.Refused {
+			t.Errorf("%s: refused %t, -want +got:\n%s", tried, got.Refused, diff)
+		}
+	}
 }
 
 // TestANamedHostSuitsOnlyItsMachine expects no offer of another host.

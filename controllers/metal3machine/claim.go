@@ -1,7 +1,6 @@
 package metal3machine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,12 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -21,15 +23,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// claimAttempts is the number of attempts of one reconcile after write conflicts.
+// claimAttempts is the number of claims of one reconcile after write conflicts.
 const claimAttempts = 5
 
 // recount is the interval at which a machine without a host updates its message. A change of a host requeues only one
 // machine that can claim it.
 const recount = time.Minute
 
-// recordHost records the name of the host of the machine.
+// recordHost records the host of the machine. Without a provider ID, it also records that the provider chose the host,
+// unless the user named it before the claim of this provider. The claim of CAPM3 leaves no record on the host.
 func (r *Reconciler) recordHost(_ context.Context, s *scope) (outcome.Outcome, error) {
+	_, claimedHere := s.host.Annotations[infrav1.ReleaseAnnotation]
+	isNamed := claimedHere && host.NamedByUser(s.machine) == s.host.Name
+	if !isNamed && s.machine.Spec.ProviderID == "" {
+		metav1.SetMetaDataAnnotation(&s.machine.ObjectMeta, infrav1.ChosenHostAnnotation, s.host.Name)
+	}
 	setHostAnnotation(s.machine, s.host.Name)
 	return outcome.Done(), nil
 }
@@ -42,6 +50,17 @@ func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome
 	}
 	s.host = stored
 	return outcome.Done(), nil
+}
+
+// waitForHostDeletion waits until a host without an image that is being deleted does not exist. The machine then claims
+// a host again.
+func (r *Reconciler) waitForHostDeletion(_ context.Context, s *scope) (outcome.Outcome, error) {
+	if s.host == nil || s.host.DeletionTimestamp.IsZero() || s.machine.Spec.ProviderID != "" {
+		return outcome.Done(), nil
+	}
+	return outcome.Waiting(infrav1.HostErrorReason, fmt.Sprintf(
+		"BareMetalHost %s is being deleted. Metal3Machine %s claims a host again after the deletion.",
+		s.host.Name, s.machine.Name)), nil
 }
 
 // claimHost claims a host for a machine that has none. If the machine has one and waits for its data, claimHost repairs
@@ -59,26 +78,44 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 	if !blocked.IsDone() {
 		return blocked, nil
 	}
-	var refused error
 	for range claimAttempts {
 		choice, err := r.Hosts.Choose(ctx, wanted)
 		if err != nil {
 			return outcome.Done(), err
 		}
 		if choice.Host == nil {
-			return waitForHost(s, choice), refused
+			return waitForHost(s, choice), nil
 		}
 		err = r.writeClaim(ctx, s, choice)
 		switch {
-		case errors.Is(err, hoststore.ErrConflict):
 		case hoststore.IsRefusal(err):
-			refused = err
-		default:
+			return r.reportRefusal(ctx, s, wanted, err)
+		case !errors.Is(err, hoststore.ErrConflict):
 			return outcome.Done(), err
 		}
 	}
-	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w",
-		claimAttempts, cmp.Or(refused, hoststore.ErrConflict))
+	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w", claimAttempts, hoststore.ErrConflict)
+}
+
+// reportRefusal returns the wait after the API server refused a claim. A policy may refuse all claims, so the machine
+// claims the next host in its next reconcile, and the message counts all hosts that it could claim as refused.
+func (r *Reconciler) reportRefusal(ctx context.Context, s *scope, wanted host.Wanted, refused error,
+) (outcome.Outcome, error) {
+	ctrl.LoggerFrom(ctx).Error(refused, "The API server refused a claim")
+	var hosts bmov1alpha1.BareMetalHostList
+	if err := r.Client.List(ctx, &hosts, client.InNamespace(wanted.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return outcome.Done(), fmt.Errorf("listing BareMetalHosts: %w", err)
+	}
+	var cause apierrors.APIStatus
+	candidates := make([]host.Candidate, len(hosts.Items))
+	for i := range hosts.Items {
+		candidates[i].Host = &hosts.Items[i]
+		if hosts.Items[i].Name == host.Recorded(s.machine) && errors.As(refused, &cause) {
+			candidates[i].Refused = cause.Status().Message
+		}
+	}
+	wanted.Refused = true
+	return waitForHost(s, host.Choose(candidates, wanted)).WithAfter(flow.ConflictDelay), nil
 }
 
 // waitForHost returns the wait of a machine that can claim no host. The machine forgets the host of an earlier choice,

@@ -255,6 +255,17 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("chosen"))
 	})
 
+	It("claims another host if the host that CAPM3 claimed is deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		claimed := w.host(ctx, "claimed", build.Available(), build.Consumed(w.named("machine")))
+		w.machine(ctx, "machine", withDataTemplate(), build.OnHost(claimed), build.Finalizers(infrav1.MachineFinalizer))
+		w.start()
+		Expect(w.associated(ctx, "machine")).To(Equal("claimed"))
+		w.host(ctx, "free")
+		Expect(w.client.Delete(ctx, claimed)).To(Succeed())
+		Eventually(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("free")) }).Should(Succeed())
+	})
+
 	It("keeps one of two claimed hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		machine := build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))

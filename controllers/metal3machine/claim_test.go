@@ -2,11 +2,25 @@ package metal3machine
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 // noHost are hosts that no machine can claim.
@@ -23,5 +37,82 @@ func TestWaitingMachineCountsAgain(t *testing.T) {
 	want := outcome.Waiting(infrav1.NoHostAvailableReason, "2 hosts: 2 claimed").WithAfter(recount)
 	if err != nil || got != want || !s.waits {
 		t.Errorf("got %+v, %v, waits %t, want %+v", got, err, s.waits, want)
+	}
+}
+
+// TestARefusedClaimEndsTheReconcile expects one claim in each reconcile, of another host each time, and one message.
+func TestARefusedClaimEndsTheReconcile(t *testing.T) {
+	ctx := context.Background()
+	machine := build.Metal3Machine("machine", "cluster")
+	tried := map[string]int{}
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(machine, build.Host("host-0", build.Available()),
+		build.Host("host-1", build.Available()), build.Host("host-2", build.Available()), build.Host("busy")).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				options ...client.PatchOption,
+			) error {
+				if _, isHost := object.(*bmov1alpha1.BareMetalHost); !isHost {
+					return c.Patch(ctx, object, patch, options...)
+				}
+				tried[object.GetName()]++
+				return apierrors.NewForbidden(schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"},
+					object.GetName(), errors.New("a policy says no"))
+			},
+		}).Build()
+	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c), Clock: clock.RealClock{}}
+	want := outcome.Waiting(infrav1.AssociationFailedReason, "4 hosts: 3 refused by the API server "+
+		"(baremetalhosts.metal3.io is forbidden: a policy says no), 1 not available yet")
+	for attempt := 1; attempt <= 3; attempt++ {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(machine), machine); err != nil {
+			t.Fatal(err)
+		}
+		pass, err := flow.Reporter{Client: c}.Begin(machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := complete(func(s *scope) { s.machine, s.pass = machine, pass })
+		got, err := r.claimHost(ctx, s)
+		if got.After = 0; err != nil || got != want || !s.waits {
+			t.Errorf("attempt %d: got %+v, %v, waits %t, want %+v", attempt, got, err, s.waits, want)
+		}
+		if len(tried) != attempt || host.Recorded(s.machine) != "" || host.NamedByUser(s.machine) != "" {
+			t.Errorf("attempt %d: tried %v, annotations %v", attempt, tried, s.machine.Annotations)
+		}
+		if err := pass.Save(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRecordHost expects that only a host that the user named stays named by the user.
+func TestRecordHost(t *testing.T) {
+	const ours, named, chosen = infrav1.ReleaseAnnotation, infrav1.HostAnnotation, infrav1.ChosenHostAnnotation
+	both := map[string]string{named: "metal3/host", chosen: "host"}
+	one := map[string]string{named: "metal3/host"}
+	cases := map[string]struct {
+		reason     string
+		recorded   map[string]string
+		claim      string
+		providerID string
+		want       map[string]string
+	}{
+		"Chosen":           {"the claim recorded it", both, ours, "", both},
+		"Named":            {"the user named the host before the claim", one, ours, "", one},
+		"CAPM3":            {"CAPM3 chose it: its claim leaves no record", one, "", "", both},
+		"CAPM3Provisioned": {"a provisioned machine claims no other host", one, "", "metal3://metal3/host/machine", one},
+		"Removed":          {"another client removed the annotations", nil, ours, "", both},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := complete(onHost(build.Annotations(map[string]string{tc.claim: "{}"})), func(s *scope) {
+				s.machine.Annotations, s.machine.Spec.ProviderID = maps.Clone(tc.recorded), tc.providerID
+			})
+			if _, err := (&Reconciler{}).recordHost(context.Background(), s); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, s.machine.Annotations); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
 	}
 }

@@ -140,6 +140,7 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		associated.Stage(r.waitForOwner),
 		associated.Stage(r.keepFinalizer),
+		associated.Stage(r.waitForHostDeletion),
 		associated.Stage(r.waitForInfrastructure),
 		associated.Stage(r.waitForBootstrapData),
 		associated.Stage(r.checkSpec),

@@ -3,6 +3,7 @@ package metal3machine_test
 import (
 	"context"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,23 @@ func describeData(s *suite) {
 		Expect(host.Spec.NetworkData).To(Equal(w.reference("own-network")), "the spec wins over what is rendered")
 		Expect(w.getMachine(ctx, Default, "machine").Status.RenderedData).To(Equal(
 			&infrav1.Metal3ObjectRef{Namespace: w.namespace, Name: "machine-data"}))
+	})
+
+	It("claims another host if its host is deleted while it waits for its data", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "first", build.Finalizers(bmov1alpha1.BareMetalHostFinalizer))
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate())
+		Expect(w.associated(ctx, "machine")).To(Equal("first"))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "first"))).To(Succeed())
+		for _, condition := range []string{infrav1.HostAssociatedCondition, infrav1.ReadyCondition} {
+			w.eventually(ctx, "machine", condition, stage.IsFalseBecause(infrav1.HostErrorReason,
+				"BareMetalHost first is being deleted. Metal3Machine machine claims a host again after the deletion."))
+		}
+		w.host(ctx, "second")
+		change(ctx, w, "first", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
+		Expect(w.associated(ctx, "machine")).To(Equal("second"))
 	})
 
 	It("deletes its Metal3DataClaim after it releases its host", func(ctx context.Context) {

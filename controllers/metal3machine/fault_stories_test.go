@@ -113,11 +113,16 @@ func describeFaults(s *suite) {
 
 	It("reports that a policy rejects its claim, and then its release", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.host(ctx, "host")
+		const hosts = 12
+		for i := range hosts {
+			w.host(ctx, fmt.Sprintf("host-%d", i))
+		}
+		var refused atomic.Int32
 		refuse := func(write stage.Write) stage.Verdict {
 			if write.Kind != "BareMetalHost" {
 				return stage.Verdict{}
 			}
+			refused.Add(1)
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
 				errors.New("a policy says no"))}
 		}
@@ -131,8 +136,23 @@ func describeFaults(s *suite) {
 		w.start()
 		w.machine(ctx, "machine")
 		shows(infrav1.HostAssociatedCondition, infrav1.AssociationFailedReason)
+		statusWrites := func() (count int) {
+			for _, write := range w.writes.Done() {
+				if write.String() == "patch status Metal3Machine" {
+					count++
+				}
+			}
+			return count
+		}
+		before := statusWrites()
+		Eventually(refused.Load).Should(BeNumerically(">", 2*hosts), "each host is tried again")
+		Expect(statusWrites()).To(Equal(before), "the message depends on the host that was tried")
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Annotations).To(
+				And(Not(HaveKey(infrav1.HostAnnotation)), Not(HaveKey(infrav1.ChosenHostAnnotation))))
+		}).Should(Succeed())
 		w.writes.Judge(nil)
-		Expect(w.associated(ctx, "machine")).To(Equal("host"))
+		w.associated(ctx, "machine")
 		w.writes.Judge(refuse)
 		w.remove(ctx, "machine")
 		shows(infrav1.DeletingCondition, infrav1.ReleaseFailedReason)
