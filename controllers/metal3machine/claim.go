@@ -78,6 +78,9 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 	if !blocked.IsDone() {
 		return blocked, nil
 	}
+	if err := r.dropData(ctx, s); err != nil {
+		return outcome.Done(), err
+	}
 	for range claimAttempts {
 		choice, err := r.Hosts.Choose(ctx, wanted)
 		if err != nil {

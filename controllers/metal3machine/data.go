@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It releases a
-// claim that is deleted before the host got its data, and a later reconcile creates another one.
+// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It drops a claim
+// that is deleted before the host got its data.
 func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.machine.Spec.DataTemplate == nil || s.obstacle != nil {
 		return outcome.Done(), nil
@@ -27,9 +27,17 @@ func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, 
 	if _, _, ready := dataSecrets(s); ready || isImaged(s.host) || s.claim.DeletionTimestamp.IsZero() {
 		return outcome.Done(), nil
 	}
-	err := r.dropClaimFinalizer(ctx, s)
+	return outcome.Done(), r.dropData(ctx, s)
+}
+
+// dropData deletes the Metal3DataClaim of a machine that must not use its data. A later reconcile creates another one.
+func (r *Reconciler) dropData(ctx context.Context, s *scope) error {
+	if s.claim == nil {
+		return nil
+	}
+	_, err := r.releaseData(ctx, s)
 	s.obstacle, s.claim, s.data = s.claim, nil, nil
-	return outcome.Done(), err
+	return err
 }
 
 // waitForData waits for the rendered Secrets.
@@ -38,7 +46,7 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 		return outcome.Done(), nil
 	}
 	if s.obstacle != nil {
-		return outcome.Waiting(infrav1.WaitingForDataReason, endOfObstacle(s.obstacle)), nil
+		return outcome.Waiting(infrav1.WaitingForDataReason, s.endOfObstacle()), nil
 	}
 	if message := dataError(s); message != "" {
 		return outcome.Waiting(infrav1.DataFailedReason, message), nil
@@ -48,12 +56,12 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 		s.machine.Spec.DataTemplate.Name, s.machine.Name)), nil
 }
 
-// endOfObstacle returns what lets the machine create its own claim.
-func endOfObstacle(claim *infrav1.Metal3DataClaim) string {
-	if !claim.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s", claim.Name)
+// endOfObstacle returns what lets the machine create its own claim. The machine deletes its own obstacle.
+func (s *scope) endOfObstacle() string {
+	if !s.obstacle.DeletionTimestamp.IsZero() || metav1.IsControlledBy(s.obstacle, s.machine) {
+		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s", s.obstacle.Name)
 	}
-	return fmt.Sprintf("Metal3DataClaim %s belongs to another object. Delete it", claim.Name)
+	return fmt.Sprintf("Metal3DataClaim %s belongs to another object. Delete it", s.obstacle.Name)
 }
 
 func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {

@@ -65,9 +65,21 @@ func describeData(s *suite) {
 			w.eventually(ctx, "machine", condition, stage.IsFalseBecause(infrav1.HostErrorReason,
 				"BareMetalHost first is being deleted. Metal3Machine machine claims a host again after the deletion."))
 		}
+		w.render(ctx, "machine", true)
 		w.host(ctx, "second")
 		change(ctx, w, "first", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
 		Expect(w.associated(ctx, "machine")).To(Equal("second"))
+
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for the deletion of Metal3DataClaim machine"))
+		Expect(w.getHost(ctx, Default, "second").Spec.Image).To(BeNil(), "the data is that of the first host")
+		change(ctx, w, "machine", &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
+			Expect(claim.DeletionTimestamp).NotTo(BeNil())
+			Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
+			claim.Finalizers = nil
+		})
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Waiting for Metal3DataTemplate template to be rendered for Metal3DataClaim machine"))
 	})
 
 	It("deletes its Metal3DataClaim after it releases its host", func(ctx context.Context) {
