@@ -369,64 +369,6 @@ func TestDataSecrets(t *testing.T) {
 	}
 }
 
-func TestDesiredClaim(t *testing.T) {
-	reference := &corev1.SecretReference{Name: "machine-bootstrap", Namespace: build.DefaultNamespace}
-	image := build.Metal3Machine("machine", "cluster").Spec.Image
-	base := func(change func(*host.Claim)) host.Claim {
-		claim := host.Claim{
-			Machine: "machine", Namespace: build.DefaultNamespace, Cluster: "cluster",
-			Provision: &host.Provision{Image: image, UserData: reference},
-		}
-		change(&claim)
-		return claim
-	}
-	cases := map[string]struct {
-		reason string
-		scope  *scope
-		want   host.Claim
-	}{
-		"Image": {"image and bootstrap data", complete(), base(func(*host.Claim) {})},
-		"WaitsForData": {
-			"a host is claimed before its data is ready",
-			complete(func(s *scope) { s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"} }),
-			base(func(c *host.Claim) { c.Provision = nil }),
-		},
-		"CleaningMode": {
-			"the cleaning mode of the machine", complete(func(s *scope) { s.machine.Spec.AutomatedCleaningMode = "disabled" }),
-			base(func(c *host.Claim) { c.CleaningMode = "disabled" }),
-		},
-		"CustomDeploy": {
-			"a deploy step instead of an image", complete(func(s *scope) {
-				s.machine.Spec.Image, s.machine.Spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install"}
-			}),
-			base(func(c *host.Claim) {
-				c.Provision.Image, c.Provision.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install"}
-			}),
-		},
-		"BootstrapFirst": {
-			"bootstrap data has precedence over user data",
-			complete(func(s *scope) { s.machine.Spec.UserData = &corev1.SecretReference{Name: "own"} }),
-			base(func(*host.Claim) {}),
-		},
-		"OwnUserData": {
-			"the Machine has no bootstrap data", complete(func(s *scope) {
-				s.bootstrap.name = ptr.To("")
-				s.machine.Spec.UserData = &corev1.SecretReference{Name: "own", Namespace: "ignored"}
-			}),
-			base(func(c *host.Claim) {
-				c.Provision.UserData = &corev1.SecretReference{Name: "own", Namespace: build.DefaultNamespace}
-			}),
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, desiredClaim(tc.scope)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
 func TestReportLostHost(t *testing.T) {
 	cases := map[string]struct {
 		host *bmov1alpha1.BareMetalHost
