@@ -411,17 +411,6 @@ func TestRecordedHost(t *testing.T) {
 	}
 }
 
-func TestFailureDomain(t *testing.T) {
-	s := complete(func(s *scope) { s.machine.Spec.FailureDomain = "metal3machine" })
-	if got := s.failureDomain(); got != "metal3machine" {
-		t.Errorf("got %q, want that of the Metal3Machine", got)
-	}
-	s.owner.Spec.FailureDomain = "machine"
-	if got := s.failureDomain(); got != "machine" {
-		t.Errorf("got %q, want that of the Machine", got)
-	}
-}
-
 func TestBeforeNode(t *testing.T) {
 	configured := func(s *scope) { s.owner.Spec.Bootstrap.ConfigRef.Name = "config" }
 	cloud := func(s *scope) { s.infra.Spec.CloudProviderEnabled = ptr.To(true) }
