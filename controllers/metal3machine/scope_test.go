@@ -118,6 +118,7 @@ func stageNames(stages []flow.Stage[*scope]) []string {
 	return names
 }
 
+// TestWaitForOwners has the waits that the story about preconditions does not have, and the requeues.
 func TestWaitForOwners(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -126,43 +127,19 @@ func TestWaitForOwners(t *testing.T) {
 		want   string
 	}{
 		"Nothing": {reason: "nothing is missing", scope: complete()},
-		"Owner": {
-			reason: "first the owner", scope: complete(func(s *scope) { s.owner = nil }), want: infrav1.WaitingForMachineReason,
-		},
-		"Cluster": {
-			reason: "then its Cluster", scope: complete(func(s *scope) { s.cluster = nil }),
-			want: infrav1.WaitingForMachineReason,
-		},
-		"Metal3Cluster": {
-			reason: "then the Metal3Cluster", scope: complete(func(s *scope) { s.infra = nil }),
-			want: infrav1.WaitingForMetal3ClusterReason,
-		},
 		"InfrastructureRef": {
 			reason: "a Cluster may have no infrastructureRef yet",
 			scope: complete(func(s *scope) {
 				s.infra, s.cluster.Spec.InfrastructureRef = nil, clusterv1.ContractVersionedObjectReference{}
 			}), want: infrav1.WaitingForMetal3ClusterReason,
 		},
-		"Infrastructure": {
-			reason: "then its infrastructure",
-			scope:  complete(func(s *scope) { s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }),
-			want:   infrav1.WaitingForInfrastructureReason,
-		},
-		"DataSecretName": {
-			reason: "then the name of the bootstrap data", scope: complete(func(s *scope) { s.bootstrap = bootstrapData{} }),
-			want: infrav1.WaitingForBootstrapDataReason,
-		},
 		"Secret": {
-			reason: "then the Secret", scope: complete(), secret: func(secret *corev1.Secret) { secret.Name = "other" },
+			reason: "the Secret does not exist", scope: complete(), secret: func(secret *corev1.Secret) { secret.Name = "other" },
 			want: infrav1.WaitingForBootstrapDataReason,
 		},
 		"Value": {
 			reason: "a Secret without data requires a correction", scope: complete(),
 			secret: func(secret *corev1.Secret) { secret.Data = nil }, want: infrav1.BootstrapDataInvalidReason,
-		},
-		"EmptyName": {
-			reason: "a Machine may have no bootstrap data",
-			scope:  complete(func(s *scope) { s.bootstrap = bootstrapData{name: ptr.To("")} }),
 		},
 	}
 	for name, tc := range cases {
