@@ -5,13 +5,8 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -38,23 +33,5 @@ func TestReleaseDataReadsWhatTheCacheDoesNotShow(t *testing.T) {
 	}
 	if err := stored.Get(context.Background(), s.key(), claim); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want that the Metal3DataClaim is deleted", err)
-	}
-}
-
-func TestControlPlaneKindThatIsNotServed(t *testing.T) {
-	live := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: controlPlaneGroup, Kind: "AnyControlPlane"}}
-		},
-	})
-	s := complete(func(s *scope) {
-		s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "made-from"}
-		s.owner.OwnerReferences = []metav1.OwnerReference{
-			{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "control"},
-		}
-	})
-	got, err := (&Reconciler{Live: live}).templateName(context.Background(), s)
-	if err != nil || got != "made-from" {
-		t.Errorf("got %q, %v, want the template of the machine", got, err)
 	}
 }

@@ -11,11 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -266,21 +270,32 @@ func TestTemplateName(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		worker bool
+		err    error
 		spec   map[string]any
 		want   string
 	}{
-		"Worker":    {reason: "a MachineSet keeps its template", worker: true, want: "cloned-from"},
-		"Gone":      {reason: "the control plane does not exist", want: "cloned-from"},
-		"V1Beta2":   {"contract v1beta2", false, map[string]any{"machineTemplate": map[string]any{"spec": reference}}, "now"},
-		"V1Beta1":   {"contract v1beta1", false, map[string]any{"machineTemplate": reference}, "now"},
-		"Flat":      {"control planes with one template", false, reference, "now"},
-		"Elsewhere": {"an unknown type of control plane", false, map[string]any{"x": "y"}, "cloned-from"},
+		"Worker": {reason: "a MachineSet keeps its template", worker: true, want: "cloned-from"},
+		"Gone":   {reason: "the control plane does not exist", want: "cloned-from"},
+		"NotServed": {
+			reason: "the kind of the control plane was removed", err: &meta.NoKindMatchError{}, want: "cloned-from",
+		},
+		"V1Beta2":   {"contract v1beta2", false, nil, map[string]any{"machineTemplate": map[string]any{"spec": reference}}, "now"},
+		"V1Beta1":   {"contract v1beta1", false, nil, map[string]any{"machineTemplate": reference}, "now"},
+		"Flat":      {"control planes with one template", false, nil, reference, "now"},
+		"Elsewhere": {"an unknown type of control plane", false, nil, map[string]any{"x": "y"}, "cloned-from"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			live := fake.NewClientBuilder()
 			if tc.spec != nil {
-				live = live.WithObjects(unstructuredOf(object(tc.spec)))
+				live = live.WithObjects(&unstructured.Unstructured{Object: object(tc.spec)})
+			}
+			if tc.err != nil {
+				live = live.WithInterceptorFuncs(interceptor.Funcs{
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+						return tc.err
+					},
+				})
 			}
 			s := complete(func(s *scope) {
 				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "cloned-from"}

@@ -8,7 +8,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,10 +21,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
-
-func unstructuredOf(content map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: content}
-}
 
 func requestFor(object client.Object) ctrl.Request {
 	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
