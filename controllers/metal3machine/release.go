@@ -73,7 +73,11 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1
 	}
 	step := host.PlanRelease(held, release)
 	if step.Write == nil {
-		return step.Outcome.WithAfter(recheckOf(hold)), nil
+		if hold != "" {
+			// The end of the pause requeues the machine, but not every change of the Clusters that decide about the hold.
+			step.Outcome = step.Outcome.WithAfter(time.Minute)
+		}
+		return step.Outcome, nil
 	}
 	_, err = r.Hosts.Write(ctx, held, step.Write)
 	switch {
@@ -154,13 +158,4 @@ func (r *Reconciler) holdOf(ctx context.Context, current *bmov1alpha1.BareMetalH
 		return "", err
 	}
 	return pivot.HoldOf(current, around), nil
-}
-
-// recheckOf returns the time until the next check of a hold. The end of the pause requeues the machine, but not every
-// change of the Clusters that decide about the hold. Zero means no check.
-func recheckOf(hold string) time.Duration {
-	if hold == "" {
-		return 0
-	}
-	return time.Minute
 }
