@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,39 +135,28 @@ func cloudProvider(s *scope) bool {
 	return s.infra != nil && ptr.Deref(s.infra.Spec.CloudProviderEnabled, false)
 }
 
-// duplicateProviderID blocks machines with the same provider ID until one is deleted or corrected.
-func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	others, err := r.withProviderIDOf(ctx, s.machine)
-	if err != nil || len(others) == 0 {
-		return outcome.Done(), err
-	}
-	names := make([]string, 0, len(others))
-	for _, other := range others {
-		names = append(names, other.String())
-	}
-	slices.Sort(names)
-	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
-		"Metal3Machine %s has the same spec.providerID %s: delete one, or correct the one that is not provisioned",
-		strings.Join(names, ", "), s.machine.Spec.ProviderID)), nil
-}
-
-// withProviderIDOf returns the other machines of the namespace with the provider ID of a machine. It ignores other
+// duplicateProviderID blocks machines with the same provider ID until one is deleted or corrected. It ignores other
 // namespaces, so that their users cannot block the machine.
-func (r *Reconciler) withProviderIDOf(ctx context.Context, machine *infrav1.Metal3Machine,
-) ([]types.NamespacedName, error) {
-	if machine.Spec.ProviderID == "" {
-		return nil, nil
+func (r *Reconciler) duplicateProviderID(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.machine.Spec.ProviderID == "" {
+		return outcome.Done(), nil
 	}
 	var machines infrav1.Metal3MachineList
-	if err := r.Client.List(ctx, &machines, client.InNamespace(machine.Namespace),
-		client.MatchingFields{providerIDIndex: machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Metal3Machines by provider ID: %w", err)
+	if err := r.Client.List(ctx, &machines, client.InNamespace(s.machine.Namespace),
+		client.MatchingFields{providerIDIndex: s.machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
+		return outcome.Done(), fmt.Errorf("listing Metal3Machines by provider ID: %w", err)
 	}
-	var others []types.NamespacedName
+	var others []string
 	for i := range machines.Items {
-		if key := client.ObjectKeyFromObject(&machines.Items[i]); key != client.ObjectKeyFromObject(machine) {
-			others = append(others, key)
+		if key := client.ObjectKeyFromObject(&machines.Items[i]); key != s.key() {
+			others = append(others, key.String())
 		}
 	}
-	return others, nil
+	if len(others) == 0 {
+		return outcome.Done(), nil
+	}
+	slices.Sort(others)
+	return outcome.Blocked(infrav1.ProviderIDConflictReason, fmt.Sprintf(
+		"Metal3Machine %s has the same spec.providerID %s: delete one, or correct the one that is not provisioned",
+		strings.Join(others, ", "), s.machine.Spec.ProviderID)), nil
 }

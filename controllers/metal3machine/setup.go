@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -177,18 +178,14 @@ func providerIDMatters(before, after *infrav1.Metal3Machine) bool {
 // of an update.
 func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) []ctrl.Request {
 	changed, isMachine := object.(*infrav1.Metal3Machine)
-	if !isMachine {
+	if !isMachine || changed.Spec.ProviderID == "" {
 		return nil
 	}
-	others, err := r.withProviderIDOf(ctx, changed)
-	if err != nil {
-		return nil
-	}
-	var requests []ctrl.Request
-	for _, other := range others {
-		requests = append(requests, ctrl.Request{NamespacedName: other})
-	}
-	return requests
+	same := r.machines(ctx, client.InNamespace(changed.Namespace),
+		client.MatchingFields{providerIDIndex: changed.Spec.ProviderID})
+	return slices.DeleteFunc(same, func(request ctrl.Request) bool {
+		return request.NamespacedName == client.ObjectKeyFromObject(changed)
+	})
 }
 
 // hostToMachines requeues the consumer of a host. For a host without a consumer, it requeues the machines that recorded
