@@ -148,7 +148,8 @@ func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) err
 		return err
 	}
 	named := &movesecret.Reconciler{
-		Client: mgr.GetClient(), Cached: mgr.GetCache(), WatchFilter: options.WatchFilter,
+		Client: mgr.GetClient(), Recorder: recorder(mgr, "movesecret"), Cached: mgr.GetCache(),
+		WatchFilter: options.WatchFilter,
 	}
 	return named.SetupWithManager(ctx, mgr, concurrency(1))
 }

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,8 +28,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// reasonLabelled is the reason of the event on a labelled CRD.
-const reasonLabelled = "LabelledForMove"
+// Reasons of the events on a CRD.
+const (
+	reasonLabelled = "LabelledForMove"
+	reasonFailed   = "LabelFailed"
+)
 
 // Reconciler labels CRDs.
 type Reconciler struct {
@@ -58,9 +62,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, key := range keys {
 		definition.Labels[key] = ""
 	}
-	if err := r.Client.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(
-			fmt.Errorf("labelling CustomResourceDefinition %s for clusterctl move: %w", definition.Name, err))
+	switch err := r.Client.Patch(ctx, definition, client.MergeFrom(before)); {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case err != nil:
+		r.Recorder.Eventf(before, nil, corev1.EventTypeWarning, reasonFailed, "Label", "Failed to add label %s, so "+
+			"clusterctl move fails or leaves objects of the kind behind: %v", strings.Join(keys, ", "), err)
+		return ctrl.Result{}, fmt.Errorf("labelling CustomResourceDefinition %s for clusterctl move: %w", before.Name, err)
 	}
 	r.Recorder.Eventf(definition, nil, corev1.EventTypeNormal, reasonLabelled, "Label",
 		"Added label %s for clusterctl move", strings.Join(keys, ", "))

@@ -2,10 +2,13 @@ package movelabel_test
 
 import (
 	"context"
+	"errors"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -41,7 +44,7 @@ func describeLabels(s *suite) {
 			g.Expect(s.labels(ctx, g, "firmwareschemas.metal3.io")).To(Equal(map[string]string{infrav1.DiscoverLabel: ""}))
 			g.Expect(s.labels(ctx, g, "hostclaims.metal3.io")).To(And(
 				HaveKey(infrav1.DiscoverLabel), HaveKey(infrav1.MoveLabel), Not(HaveKey(infrav1.MoveHierarchyLabel))))
-			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelledForMove"))
+			g.Expect(s.events(ctx, g, hosts)).To(ContainElement(HavePrefix("LabelledForMove: ")))
 			// The CRD of HardwareData has its label already. Each of the others requires one write.
 			g.Expect(s.writes.Done()).To(HaveLen(10))
 		}).Should(Succeed())
@@ -51,6 +54,26 @@ func describeLabels(s *suite) {
 			}
 			g.Expect(s.writes.Done()).To(HaveLen(10))
 		}).Should(Succeed())
+	})
+
+	It("says that the API server refuses its labels, and gets them later", func(ctx context.Context) {
+		s.label(ctx, hosts, nil)
+		s.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Name != hosts {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"},
+				write.Name, errors.New("a policy says no"))}
+		})
+		s.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelFailed: Failed to add label " +
+				infrav1.DiscoverLabel + ", " + infrav1.MoveLabel + ", " + infrav1.MoveHierarchyLabel +
+				", so clusterctl move fails or leaves objects of the kind behind: customresourcedefinitions \"" + hosts +
+				"\" is forbidden: a policy says no"))
+		}).Should(Succeed())
+		s.writes.Judge(nil)
+		Eventually(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(Equal(all)) }).Should(Succeed())
 	})
 
 	It("gets removed labels again", func(ctx context.Context) {

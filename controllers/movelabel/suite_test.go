@@ -100,15 +100,15 @@ func (s *suite) foreign(ctx context.Context, plural, group string) string {
 	return definition.Name
 }
 
-// events returns the reasons of the events about a CRD.
+// events returns the reasons and notes of the events about a CRD.
 func (s *suite) events(ctx context.Context, g Gomega, name string) []string {
 	var list eventsv1.EventList
 	g.Expect(s.server.Client.List(ctx, &list)).To(Succeed())
-	var reasons []string
+	var found []string
 	for _, event := range list.Items {
 		if event.Regarding.Kind == "CustomResourceDefinition" && event.Regarding.Name == name {
-			reasons = append(reasons, event.Reason)
+			found = append(found, event.Reason+": "+event.Note)
 		}
 	}
-	return reasons
+	return found
 }

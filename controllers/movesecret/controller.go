@@ -16,12 +16,14 @@ package movesecret
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -37,10 +39,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
+// reasonFailed is the reason of the event for a Secret that could not be labelled.
+const reasonFailed = "LabelFailed"
+
 // Reconciler labels Secrets.
 type Reconciler struct {
 	// Client reads hosts and machines from a cache, and Secrets from the API server.
 	Client client.Client
+
+	Recorder events.EventRecorder
 
 	// Cached reads the Secrets in the cache of the manager: those of clusters, including bootstrap data.
 	Cached client.Reader
@@ -104,9 +111,11 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 	}
 }
 
-// labelAll labels the Secrets of an object. It ignores Secrets that do not exist.
+// labelAll labels the Secrets of an object. It ignores Secrets that do not exist. An error of one Secret does not stop
+// the others.
 func (r *Reconciler) labelAll(ctx context.Context, object client.Object, cache *memory) error {
 	before, moving := cache.get(object), map[string]bool{}
+	var failures []error
 	for _, name := range pivot.NamedSecrets(object) {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
 		if before[name] || r.movesInCache(ctx, key) {
@@ -114,16 +123,23 @@ func (r *Reconciler) labelAll(ctx context.Context, object client.Object, cache *
 			continue
 		}
 		err := r.label(ctx, key)
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return fmt.Errorf("labelling Secret %s for clusterctl move: %w", key, err)
+		if err == nil {
+			moving[name] = true
 		}
-		moving[name] = true
+		if client.IgnoreNotFound(err) != nil {
+			r.report(object, key, err)
+			failures = append(failures, fmt.Errorf("labelling Secret %s for clusterctl move: %w", key, err))
+		}
 	}
 	cache.set(object, moving)
-	return nil
+	return errors.Join(failures...)
+}
+
+// report emits an event on the object that references a Secret. The retries with the same Secret count in one Event.
+func (r *Reconciler) report(object client.Object, key client.ObjectKey, cause error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	r.Recorder.Eventf(object, secret, corev1.EventTypeWarning, reasonFailed, "Label",
+		"Failed to label Secret %s, so clusterctl move leaves it behind: %v", key.Name, cause)
 }
 
 // movesInCache returns true if the cache shows a Secret that moves. Otherwise the caller must read the Secret live.

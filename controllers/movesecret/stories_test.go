@@ -3,12 +3,15 @@ package movesecret_test
 import (
 	"context"
 	"errors"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -116,6 +119,56 @@ func describeLabels(s *suite) {
 		w.manager.Start()
 		w.eventuallyMove(ctx, "mine")
 		Consistently(func(g Gomega) { g.Expect(w.moves(ctx, g, "theirs")).To(BeFalse()) }).Should(Succeed())
+	})
+}
+
+// describeRefusals are the stories about Secrets that the API server refuses to label.
+func describeRefusals(s *suite) {
+	refusing := func(names ...string) func(stage.Write) stage.Verdict {
+		return func(write stage.Write) stage.Verdict {
+			if !slices.Contains(names, write.Name) {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, write.Name,
+				errors.New("a policy says no"))}
+		}
+	}
+
+	It("does not keep others from their label if a policy refuses its own, and the host says so", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.secrets(ctx, "host-bmc", "user", "network")
+		w.writes.Judge(refusing("host-bmc", "user"))
+		w.manager.Start()
+		w.host(ctx, "host", func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.UserData, host.Spec.NetworkData = w.reference("user"), w.reference("network")
+		})
+		w.eventuallyMove(ctx, "network")
+		saysNo := And(ContainSubstring("clusterctl move leaves it behind"), ContainSubstring("a policy says no"))
+		Eventually(func(g Gomega) {
+			g.Expect(w.warnings(ctx, g)).To(And(HaveLen(2), HaveKeyWithValue("BareMetalHost host, host-bmc", saysNo),
+				HaveKeyWithValue("BareMetalHost host, user", saysNo)))
+			g.Expect(w.looks(g)).To(HaveKeyWithValue("host-bmc", BeNumerically(">", 3)), "it is tried again")
+		}).Should(Succeed())
+		Expect(w.warnings(ctx, Default)).To(HaveLen(2), "one for each Secret")
+		w.writes.Judge(nil)
+		w.eventuallyMove(ctx, "host-bmc", "user")
+	})
+
+	It("is reported on the machine or the template that references it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.secrets(ctx, "of-machine", "of-template")
+		w.writes.Judge(refusing("of-machine", "of-template"))
+		w.create(ctx, build.Metal3Machine("machine", "cluster", build.InNamespace(w.namespace),
+			stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.MetaData = w.reference("of-machine") })))
+		w.create(ctx, build.MachineTemplate("template", build.InNamespace(w.namespace),
+			stage.With(func(template *infrav1.Metal3MachineTemplate) {
+				template.Spec.Template.Spec.NetworkData = w.reference("of-template")
+			})))
+		w.manager.Start()
+		Eventually(func(g Gomega) {
+			g.Expect(w.warnings(ctx, g)).To(And(HaveKey("Metal3Machine machine, of-machine"),
+				HaveKey("Metal3MachineTemplate template, of-template")))
+		}).Should(Succeed())
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -16,6 +17,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/movesecret"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -50,6 +52,7 @@ var _ = Describe("A Secret", Ordered, ContinueOnFailure, func() {
 	})
 
 	describeLabels(s)
+	describeRefusals(s)
 	describeCost(s)
 })
 
@@ -75,7 +78,8 @@ func (s *suite) world(ctx context.Context) *world {
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
 	return (&movesecret.Reconciler{
-		Client: mgr.GetClient(), Cached: mgr.GetCache(), WatchFilter: w.watchFilter,
+		Client: mgr.GetClient(), Cached: mgr.GetCache(), Recorder: flow.NewRecorder(mgr.GetEventRecorder("movesecret")),
+		WatchFilter: w.watchFilter,
 	}).
 		SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
@@ -141,4 +145,20 @@ func (w *world) looks(g Gomega) map[string]int {
 		}
 		return request.Name
 	})
+}
+
+// warnings returns the notes of the warning events, by the object that they regard and the Secret. It fails if there are
+// two for the same Secret.
+func (w *world) warnings(ctx context.Context, g Gomega) map[string]string {
+	var list eventsv1.EventList
+	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	notes := map[string]string{}
+	for _, event := range list.Items {
+		g.Expect(event.Type).To(Equal(corev1.EventTypeWarning))
+		g.Expect(event.Reason).To(Equal("LabelFailed"))
+		about := event.Regarding.Kind + " " + event.Regarding.Name + ", " + event.Related.Name
+		g.Expect(notes).NotTo(HaveKey(about))
+		notes[about] = event.Note
+	}
+	return notes
 }
