@@ -132,18 +132,19 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	case isRefusal(err):
-		// A change of the host is an event. A change of the webhook is none.
+	case hoststore.Refuses(err), apierrors.IsInternalError(err):
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)
+		if apierrors.IsInternalError(err) {
+			// The webhook may answer soon.
+			return ctrl.Result{}, err
+		}
+		// A change of the host is an event. A change of the webhook is none.
 		return ctrl.Result{RequeueAfter: refusalDelay}, nil
 	default:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 }
-
-// isRefusal returns true if a webhook or the schema refuses a write.
-func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
 // wait returns the time until a step of a host that was paused since then. Zero does the step now.
 func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost, since time.Duration,

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -463,13 +462,12 @@ func describeFaults(s *suite) {
 		w.host(ctx, "old", build.Available())
 		w.pause(ctx, true)
 		tried := 0
-		kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			if write.Kind != "BareMetalHost" {
 				return stage.Verdict{}
 			}
 			tried++
-			return stage.Verdict{Err: apierrors.NewForbidden(kind, write.Name, errors.New("spec.raid contradicts"))}
+			return stage.Verdict{Err: apierrors.NewBadRequest("a webhook denied the request: spec.raid contradicts")}
 		})
 		w.manager.Start()
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "old")).To(ContainElement("WriteRefused")) }).Should(Succeed())
@@ -480,6 +478,20 @@ func describeFaults(s *suite) {
 			host.Spec.Description = "corrected"
 		})
 		w.parked(ctx, "old", ours)
+	})
+
+	It("reports a webhook that does not answer, and parks the host when it does", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Available())
+		w.pause(ctx, true)
+		w.writes.Judge(func(stage.Write) stage.Verdict {
+			return stage.Verdict{Err: apierrors.NewInternalError(errors.New("failed calling webhook: no endpoints"))}
+		})
+		w.manager.Start()
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "host")).To(ContainElement("WriteRefused")) }).Should(Succeed())
+		w.writes.Judge(nil)
+		w.parked(ctx, "host", ours)
 	})
 
 	It("parks and resumes despite failed, lost and conflicting writes", func(ctx context.Context) {

@@ -16,6 +16,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -99,10 +100,14 @@ func (r *Reconciler) write(ctx context.Context, current, clean *bmov1alpha1.Bare
 	case errors.Is(err, hoststore.ErrConflict):
 		// The other write requeues the host.
 		return ctrl.Result{}, nil
-	case hoststore.IsRefusal(err):
-		// A change of the host is an event. A change of the policy or the permissions is none.
+	case hoststore.IsRefusal(err), apierrors.IsInternalError(err):
 		r.Recorder.Eventf(current, nil, corev1.EventTypeWarning, reasonRefused, "Sweep",
 			"The API server refuses to change the host, so leftovers stay on it: %v", err)
+		if apierrors.IsInternalError(err) {
+			// The webhook may answer soon.
+			return ctrl.Result{}, err
+		}
+		// A change of the host is an event. A change of the policy or the permissions is none.
 		return ctrl.Result{RequeueAfter: refusalDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)

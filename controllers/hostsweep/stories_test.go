@@ -58,6 +58,22 @@ func describeUpgrade(s *suite) {
 		w.swept(ctx, "host", nil)
 	})
 
+	for name, answer := range map[string]*apierrors.StatusError{
+		"denies with a status of its own": apierrors.NewBadRequest("a webhook denied the request: no"),
+		"does not answer":                 apierrors.NewInternalError(errors.New("failed calling webhook: no endpoints")),
+	} {
+		It("reports a webhook that "+name, func(ctx context.Context) {
+			w := s.world(ctx)
+			w.host(ctx, "host", build.Provisioned(), ownedAsByCAPM3(w.machine(ctx, "machine")))
+			w.writes.Judge(func(stage.Write) stage.Verdict { return stage.Verdict{Err: answer} })
+			w.manager.Start()
+			Eventually(func(g Gomega) {
+				g.Expect(w.notes(ctx, g, "host")).To(ContainElement(And(HavePrefix("Warning WriteRefused: "),
+					HaveSuffix(answer.Error()))))
+			}).Should(Succeed())
+		})
+	}
+
 	It("keeps other owners", func(ctx context.Context) {
 		w := s.world(ctx)
 		inventory := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "inventory"}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -30,6 +31,19 @@ func (r Refusal) Unwrap() error { return r.error }
 func IsRefusal(err error) bool {
 	var refusal Refusal
 	return errors.As(err, &refusal)
+}
+
+// Refuses returns true for the answer of the API server to a request that a permission, an admission policy, a webhook
+// or the schema refused. The status code of such an answer may be any, because a webhook chooses it.
+func Refuses(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	code := answer.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError &&
+		!apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) &&
+		!apierrors.IsTimeout(err)
 }
 
 // Key names an object.
@@ -217,7 +231,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 		s.conflicted(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case Refuses(err):
 		s.refused(current, desired, err)
 		return nil, Refusal{describeRefusal(current, desired, err)}
 	default:
