@@ -64,7 +64,7 @@ func (r *Reconciler) mendRegistrations(ctx context.Context, s *scope) (time.Dura
 			again = flow.Soonest(again, saveCheck)
 		case pivot.RegistrationSaved:
 			// BMO waits for up to 17 minutes after many failures. A change of the host ends that.
-			problems = append(problems, r.annotate(ctx, hostKind(), client.ObjectKeyFromObject(item), nil))
+			problems = append(problems, r.annotate(ctx, item, hostKind(), item.Name, nil))
 		case pivot.RegistrationKept:
 		}
 	}
@@ -101,24 +101,25 @@ func (s *scope) registered() []*bmov1alpha1.BareMetalHost {
 // registerAgain changes the Secret of the BMC of a host. BMO finds another version of the Secret, registers the host,
 // and saves the ID of its node. The host is annotated after that, so that a crash in between repeats both.
 func (r *Reconciler) registerAgain(ctx context.Context, item *bmov1alpha1.BareMetalHost, node string) error {
-	secret := client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.BMC.CredentialsName}
-	if err := r.annotate(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), secret, &node); err != nil {
+	secret := item.Spec.BMC.CredentialsName
+	if err := r.annotate(ctx, item, corev1.SchemeGroupVersion.WithKind("Secret"), secret, &node); err != nil {
 		return err
 	}
-	if err := r.annotate(ctx, hostKind(), client.ObjectKeyFromObject(item), &node); err != nil {
+	if err := r.annotate(ctx, item, hostKind(), item.Name, &node); err != nil {
 		return err
 	}
 	r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, "RegistrationRepeated", "Register",
 		"Ironic knows the host as %s, and BMO as %s. Changed an annotation of Secret %s, so that BMO registers the host "+
-			"again", node, item.Status.Provisioning.ID, secret.Name)
+			"again", node, item.Status.Provisioning.ID, secret)
 	return nil
 }
 
 func hostKind() schema.GroupVersionKind { return bmov1alpha1.GroupVersion.WithKind("BareMetalHost") }
 
-// annotate sets LostRegistrationAnnotation of an object. Nil removes it.
+// annotate sets LostRegistrationAnnotation of a host, or of the Secret of its BMC. Nil removes it. An event on the host
+// reports an error. The retries count in one Event.
 func (r *Reconciler) annotate(
-	ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, value *string,
+	ctx context.Context, item *bmov1alpha1.BareMetalHost, kind schema.GroupVersionKind, name string, value *string,
 ) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{
 		infrav1.LostRegistrationAnnotation: value,
@@ -128,10 +129,12 @@ func (r *Reconciler) annotate(
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	object.Namespace, object.Name = key.Namespace, key.Name
+	object.Namespace, object.Name = item.Namespace, name
 	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotating %s %s about a lost registration: %w", kind.Kind, key, err)
+		r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, "RegistrationFailed", "Register",
+			"Failed to annotate %s %s, which has BMO register the host again: %v", kind.Kind, name, err)
+		return fmt.Errorf("annotating %s %s/%s about a lost registration: %w", kind.Kind, item.Namespace, name, err)
 	}
 	return nil
 }

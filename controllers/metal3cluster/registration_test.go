@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,8 +121,13 @@ func TestLostRegistration(t *testing.T) {
 	if err := r.stored.Update(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
-	r.expect(t, 0, "", "created", 1)
-	r.expect(t, 0, "", "created", 1)
+	r.refused["BareMetalHost"] = errors.New("refused")
+	if _, err := r.look(t); err == nil || len(r.events) != 2 {
+		t.Errorf("got %v and %d events for an annotation that must stay", err, len(r.events))
+	}
+	r.refused["BareMetalHost"] = nil
+	r.expect(t, 0, "", "created", 2)
+	r.expect(t, 0, "", "created", 2)
 }
 
 // TestRegistrationSavedInTime has BMO save the ID, or Ironic create another node, before the minute is over.
@@ -137,7 +143,7 @@ func TestRegistrationSavedInTime(t *testing.T) {
 	r.expect(t, saveTime, "", "", 0)
 }
 
-// TestRefusedRegistration repeats both writes after the API server has refused either.
+// TestRefusedRegistration repeats both writes after the API server has refused either, and reports the refusal.
 func TestRefusedRegistration(t *testing.T) {
 	for _, kind := range []string{"Secret", "BareMetalHost"} {
 		t.Run(kind, func(t *testing.T) {
@@ -145,8 +151,11 @@ func TestRefusedRegistration(t *testing.T) {
 			r.expect(t, saveTime, "", "", 0)
 			r.clock.SetTime(r.clock.Now().Add(saveTime))
 			r.refused[kind] = errors.New("refused")
-			if again, err := r.look(t); !errors.Is(err, r.refused[kind]) || again != saveCheck || len(r.events) > 0 {
-				t.Errorf("looks again after %s, %v, with %d events", again, err, len(r.events))
+			if again, err := r.look(t); !errors.Is(err, r.refused[kind]) || again != saveCheck || len(r.events) != 1 {
+				t.Fatalf("looks again after %s, %v, with %d events", again, err, len(r.events))
+			}
+			if got := <-r.events; !strings.HasPrefix(got, "Warning RegistrationFailed ") || !strings.HasSuffix(got, ": refused") {
+				t.Errorf("got event %q", got)
 			}
 			r.refused[kind] = nil
 			r.expect(t, saveCheck, "created", "created", 1)

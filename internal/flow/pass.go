@@ -160,10 +160,20 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	}
 	raw := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, patch))
 	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
-		return fmt.Errorf("writing the status of %s %s: %w", kindOf(p.object), p.object.GetName(), err)
+		err = fmt.Errorf("writing the status of %s %s: %w", kindOf(p.object), p.object.GetName(), err)
+		p.emitRefusal(err)
+		return err
 	}
 	p.adopt(stored, p.saved)
 	return nil
+}
+
+// emitRefusal emits an event for a refused status, which no condition can report. The retries count in one Event.
+func (p *Pass) emitRefusal(err error) {
+	if p.reporter.Announce != nil && isRefusal(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		p.reporter.Recorder.Eventf(p.object, nil, corev1.EventTypeWarning, infrav1.WriteFailedReason, "Reconcile", "%s",
+			describe(err))
+	}
 }
 
 // adopt sets the version that a write returned. If another client changed finalizers or ownerReferences, adopt keeps

@@ -655,3 +655,34 @@ func TestPassShowsThatItCouldNotSave(t *testing.T) {
 		})
 	}
 }
+
+func TestPassEmitsAnEventForARefusedStatus(t *testing.T) {
+	machines := infrav1.GroupVersion.WithResource("metal3machines").GroupResource()
+	for name, tc := range map[string]struct {
+		reason string
+		err    error
+		want   []string
+	}{
+		"Refused": {
+			"no condition can report it", apierrors.NewForbidden(machines, "machine-0", errors.New("a policy says no")),
+			[]string{"Warning|WriteFailed|Reconcile|Writing the status of Metal3Machine machine-0: " +
+				`metal3machines.infrastructure.cluster.x-k8s.io "machine-0" is forbidden: a policy says no`},
+		},
+		"Conflict": {"a retry may succeed", apierrors.NewConflict(machines, "machine-0", errors.New("changed")), nil},
+		"NotFound": {"no object, no reader", apierrors.NewNotFound(machines, "machine-0"), nil},
+		"Busy":     {"a retry may succeed", apierrors.NewTooManyRequests("slow down", 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			machine := w.begin()
+			w.fail = func(string) error { return tc.err }
+			// A write conflict is no error.
+			if _, err := w.end(outcome.Done(), nil, addresses(machine)); (err == nil) != (name == "Conflict") {
+				t.Errorf("%s: got %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, w.events.lines); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
