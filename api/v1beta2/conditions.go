@@ -260,7 +260,8 @@ const (
 	// HostProvisionedReason is used when the host is provisioned.
 	HostProvisionedReason = "BareMetalHostProvisioned"
 
-	// ProvisioningFailedReason is used when the BareMetalHost cannot be written. The message is the error.
+	// ProvisioningFailedReason is used when the BareMetalHost cannot be written. The message is the error. The condition
+	// is true if only ownerReferences of the host cannot be removed.
 	ProvisioningFailedReason = "BareMetalHostProvisioningFailed"
 
 	// HostDeprovisioningReason is used while a released host is wiped.

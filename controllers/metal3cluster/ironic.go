@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -30,6 +31,10 @@ const (
 // userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a
 // change of a Secret of the user that has another owner.
 const userSecretsEvery = 5 * time.Minute
+
+// unownedDelay is the time until the next attempt to own the Secrets of the user. A change of the permissions is no
+// event.
+const unownedDelay = time.Minute
 
 // keepsIronic returns true if the Ironic endpoint is to be reconciled now.
 func (s *scope) keepsIronic() bool {
@@ -115,6 +120,9 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 		return outcome.Done(), nil
 	}
 	material, kept, err := r.Secrets.Ensure(ctx, s.infra, s.cluster.Name)
+	if errors.As(err, &s.unowned) {
+		kept, err = kept.WithAfter(unownedDelay), nil
+	}
 	if err != nil {
 		return outcome.Done(), err
 	}
@@ -155,7 +163,11 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 	if verdict.Outcome.IsDone() {
 		s.nodeIDs = seen.IDs
 	}
-	return verdict.Outcome, nil
+	reached := verdict.Outcome
+	if s.unowned != nil && !reached.IsDone() {
+		reached.Message += "; " + s.unowned.Error()
+	}
+	return reached, nil
 }
 
 // missesHosts returns true if hosts were missing in Ironic at the last probe.

@@ -105,6 +105,10 @@ func TestSecretsAreReadAgain(t *testing.T) {
 			"nor its correction", withEndpoint, kept{outcome: outcome.Blocked(infrav1.IronicSecretInvalidReason, "")},
 			doubtEvery, infrav1.IronicSecretInvalidReason,
 		},
+		"Unowned": {
+			"no event announces a permission, and the endpoint is probed all the same", withEndpoint,
+			kept{err: &secrets.UnownedError{Cause: errAway}}, unownedDelay, infrav1.NotYetObservedReason,
+		},
 		"Paused": {
 			"nobody looks during a pause", func(infra *infrav1.Metal3Cluster) {
 				withEndpoint(infra)

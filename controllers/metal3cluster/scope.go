@@ -94,6 +94,9 @@ type scope struct {
 	// material has the credentials and certificates of the Ironic endpoint. Empty until its Secret is complete.
 	material secrets.Material
 
+	// unowned is the error for Secrets of the user that the Metal3Cluster may not own. Nil if there are none.
+	unowned *secrets.UnownedError
+
 	// verdict judges the last probe of the Ironic endpoint. Nil before the first probe.
 	verdict *pivot.Verdict
 

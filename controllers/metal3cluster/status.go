@@ -33,12 +33,7 @@ var (
 	// ironicReady is aside: an Ironic endpoint that does not answer must not stop the provisioning of hosts.
 	ironicReady = condition{
 		Type: infrav1.IronicEndpointReadyCondition, Initial: infrav1.NotYetObservedReason,
-		Failed: infrav1.EndpointFailedReason, Aside: true, Done: func(s *scope) flow.Reached {
-			if s.verdict == nil {
-				return flow.Reached{Reason: infrav1.EndpointAnswersReason}
-			}
-			return flow.Reached{Reason: infrav1.EndpointAnswersReason, Message: s.verdict.Message}
-		},
+		Failed: infrav1.EndpointFailedReason, Aside: true, Done: endpointAnswers,
 	}
 	ironicUnique = condition{
 		Type: infrav1.IronicEndpointUniqueCondition, Initial: infrav1.NotYetObservedReason,
@@ -51,6 +46,20 @@ var (
 		Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.DeletingReason} },
 	}
 )
+
+// endpointAnswers returns the reason and message of an Ironic endpoint that answers. A Secret without its owner changes
+// the reason, which emits an event, and not the status.
+func endpointAnswers(s *scope) flow.Reached {
+	reached := flow.Reached{Reason: infrav1.EndpointAnswersReason}
+	if s.verdict != nil {
+		reached.Message = s.verdict.Message
+	}
+	if s.unowned != nil {
+		reached.Reason = infrav1.EndpointFailedReason
+		reached.Message += "; " + s.unowned.Error()
+	}
+	return reached
+}
 
 // announce returns the changes of conditions that become events.
 func announce() flow.Announcement {

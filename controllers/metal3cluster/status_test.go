@@ -1,6 +1,7 @@
 package metal3cluster
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,8 +18,32 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
+
+func TestEndpointAnswers(t *testing.T) {
+	verdict := &pivot.Verdict{Message: "Ironic answers"}
+	unowned := &secrets.UnownedError{Cause: errors.New("owning Secret mine")}
+	for name, tc := range map[string]struct {
+		reason string
+		scope  scope
+		want   flow.Reached
+	}{
+		"Answers": {"nothing is wrong", scope{verdict: verdict}, flow.Reached{
+			Reason: infrav1.EndpointAnswersReason, Message: "Ironic answers",
+		}},
+		"Unowned": {"the Secret would not move", scope{verdict: verdict, unowned: unowned}, flow.Reached{
+			Reason: infrav1.EndpointFailedReason, Message: "Ironic answers; owning Secret mine",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, ironicReady.Done(&tc.scope)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
 
 func TestSetReadyForMove(t *testing.T) {
 	type verdict struct {

@@ -2,6 +2,7 @@ package metal3machine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -356,6 +359,53 @@ func describeLinks(s *suite) {
 
 		trouble("", "")
 		says(infrav1.HostProvisionedReason, "BareMetalHost host is provisioned")
+	})
+
+	It("reports that the ownerReferences of its host must stay, and stays ready", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connect(ctx, w.server.Config)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		running := w.start()
+		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")))
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		running.Stop()
+		owner := *metav1.NewControllerRef(w.getMachine(ctx, Default, "machine"), infrav1.GroupVersion.WithKind("Metal3Machine"))
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.OwnerReferences = []metav1.OwnerReference{owner}
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.BlockMoveAnnotation, "")
+		})
+		writes := 0
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Kind != "BareMetalHost" {
+				return stage.Verdict{}
+			}
+			// The second one leaves the owners as they are.
+			if writes++; writes == 2 {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
+				errors.New("cannot set an ownerRef"))}
+		})
+		w.start()
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, And(
+			stage.IsTrueBecause(infrav1.ProvisioningFailedReason), HaveField("Message", And(
+				HavePrefix("BareMetalHost host is provisioned; "), ContainSubstring("the permission to delete BareMetalHosts"),
+				ContainSubstring("cannot set an ownerRef")))))
+		linked(ctx, w)
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ContainElement(infrav1.ProvisioningFailedReason))
+		}).Should(Succeed())
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation), "the owners stop no other change")
+		Expect(host.OwnerReferences).To(ConsistOf(owner))
+
+		w.writes.Judge(nil)
+		change(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels = map[string]string{infrav1.FailureDomainLabel: "a"}
+		})
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
+		Expect(w.getHost(ctx, Default, "host").OwnerReferences).To(BeEmpty())
 	})
 
 	It("warns that its host is being deleted, and stays ready", func(ctx context.Context) {

@@ -2,33 +2,63 @@ package metal3machine
 
 import (
 	"context"
+	"fmt"
+	"time"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// provisionHost writes image and data on the host and waits for BMO to provision it.
+// ownersDelay is the time until the next attempt to remove the ownerReferences of a host. A change of the permissions
+// is no event.
+const ownersDelay = time.Minute
+
+// provisionHost writes image and data on the host and waits for BMO to provision it. If the API server refuses to
+// remove ownerReferences that CAPM3 left on a host with an image, they stay, and other changes are written.
 func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	stored, err := r.Hosts.Write(ctx, s.host, host.Desired(s.host, desiredClaim(s)))
+	desired := host.Desired(s.host, desiredClaim(s))
+	stored, err := r.Hosts.Write(ctx, s.host, desired)
+	if hoststore.IsRefusal(err) && isImaged(s.host) && len(desired.OwnerReferences) < len(s.host.OwnerReferences) {
+		s.ownersRefused, desired.OwnerReferences = err, s.host.OwnerReferences
+		stored, err = r.Hosts.Write(ctx, s.host, desired)
+	}
 	if err != nil {
 		return outcome.Done(), err
 	}
+	reached := progress(s, stored)
+	if s.ownersRefused != nil {
+		reached = reached.WithAfter(flow.Soonest(reached.After, ownersDelay))
+	}
+	return reached, nil
+}
+
+// progress waits for BMO to provision the host.
+func progress(s *scope, stored *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	s.host = stored
 	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {
 		// The provider ID shows that the host was provisioned before the move.
-		return outcome.Done(), nil
+		return outcome.Done()
 	}
-	return host.Progress(s.host), nil
+	return host.Progress(s.host)
 }
 
-// running returns the reason and message for a provisioned host. An error of the host changes the reason, which emits
-// an event, and not the status.
+// running returns the reason and message for a provisioned host. An error of the host, or a refused removal of its
+// ownerReferences, changes the reason, which emits an event, and not the status.
 func running(s *scope) flow.Reached {
 	message, troubled := host.Running(s.host)
-	if troubled {
+	switch {
+	case troubled:
 		return flow.Reached{Reason: infrav1.HostErrorReason, Message: message}
+	case s.ownersRefused != nil:
+		return flow.Reached{
+			Reason: infrav1.ProvisioningFailedReason, Message: fmt.Sprintf("%s; %v", message, s.ownersRefused),
+		}
+	default:
+		return flow.Reached{Reason: infrav1.HostProvisionedReason, Message: message}
 	}
-	return flow.Reached{Reason: infrav1.HostProvisionedReason, Message: message}
 }

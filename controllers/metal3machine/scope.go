@@ -57,6 +57,9 @@ type scope struct {
 	// claimed is the choice of the claim that this reconcile wrote. Its host is nil if there was none.
 	claimed host.Choice
 
+	// ownersRefused is the error of the removal of ownerReferences from a host with an image. Nil if it did not fail.
+	ownersRefused error
+
 	// waits is true if the machine waits for a free host.
 	waits bool
 }

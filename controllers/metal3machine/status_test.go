@@ -87,6 +87,13 @@ func TestDone(t *testing.T) {
 				Reason: infrav1.HostErrorReason, Message: "BareMetalHost host is provisioned; it reports provisioning error: no answer",
 			},
 		},
+		"OwnersRefused": {
+			"a host with ownerReferences that must stay remains provisioned", provisioned,
+			complete(onHost(build.Provisioned()), func(s *scope) { s.ownersRefused = errors.New("no permission") }),
+			flow.Reached{
+				Reason: infrav1.ProvisioningFailedReason, Message: "BareMetalHost host is provisioned; no permission",
+			},
+		},
 		"Linked": {
 			"the Node", linked, complete(), flow.Reached{Reason: infrav1.NodeLinkedReason, Message: "The Node has the provider ID"},
 		},

@@ -42,22 +42,38 @@ type Keeper struct {
 type content struct {
 	name string
 	data map[string][]byte
+
+	// unowned is the error if the API server refuses the owner of the Secret. Nil if it did not refuse.
+	unowned error
 }
+
+// UnownedError is the error for Secrets of the user that the Metal3Cluster may not own. Their values are used all the
+// same.
+type UnownedError struct{ Cause error }
+
+// Error implements error.
+func (u *UnownedError) Error() string { return u.Cause.Error() }
+
+// Unwrap returns the cause.
+func (u *UnownedError) Unwrap() error { return u.Cause }
 
 // Ensure completes the Secret of a Metal3Cluster with spec.ironic, and returns its material. The outcome is done when
 // the material may be used, waiting for a Secret that spec.ironic names, and blocked if the user must correct a Secret.
-// The material is set only when done.
+// The material is set only when done, also with an UnownedError.
 func (k *Keeper) Ensure(
 	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
 ) (Material, outcome.Outcome, error) {
 	material, err := k.ensure(ctx, owner, cluster)
 	var wrong *problem
 	var absent *absence
+	var unowned *UnownedError
 	switch {
 	case errors.As(err, &wrong):
 		return Material{}, outcome.Blocked(infrav1.IronicSecretInvalidReason, wrong.message), nil
 	case errors.As(err, &absent):
 		return Material{}, outcome.Waiting(infrav1.WaitingForIronicSecretReason, absent.Error()), nil
+	case errors.As(err, &unowned):
+		return material, outcome.Done(), err
 	case err != nil:
 		return Material{}, outcome.Done(), fmt.Errorf("keeping the Secret of Ironic endpoint %s: %w", owner.Name, err)
 	default:
@@ -83,7 +99,7 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 	if err != nil {
 		return Material{}, err
 	}
-	found := content{current.Name, current.Data}
+	found := content{name: current.Name, data: current.Data}
 	givenCredentials, err := k.given(ctx, owner, cluster, reference{spec.CredentialsRef, "credentialsRef"})
 	if err != nil {
 		return Material{}, err
@@ -104,7 +120,11 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 	if err := k.store(ctx, current, owner, cluster, credentials); err != nil {
 		return Material{}, err
 	}
-	return Read(credentials)
+	material, err := Read(credentials)
+	if unowned := errors.Join(givenCredentials.unowned, givenCertificates.unowned); err == nil && unowned != nil {
+		err = &UnownedError{Cause: unowned}
+	}
+	return material, err
 }
 
 // current reads the Secret of the cluster. A Secret that does not exist has no resource version.
@@ -148,15 +168,17 @@ func (k *Keeper) given(
 	if err != nil {
 		return content{}, fmt.Errorf("reading Secret %s: %w", from.Name, err)
 	}
+	result := content{name: from.Name, data: secret.Data}
+	if result.data == nil {
+		result.data = map[string][]byte{}
+	}
 	if lacksOwner(secret.OwnerReferences, owner.UID) {
-		if err := k.own(ctx, secret, owner, cluster); err != nil {
-			return content{}, err
-		}
+		err = k.own(ctx, secret, owner, cluster)
 	}
-	if secret.Data == nil {
-		secret.Data = map[string][]byte{}
+	if apierrors.IsForbidden(err) {
+		result.unowned, err = err, nil
 	}
-	return content{from.Name, secret.Data}, nil
+	return result, err
 }
 
 // lacksOwner returns true if a Metal3Cluster must become an owner of a Secret that it names. The first row that matches
@@ -187,8 +209,13 @@ func (k *Keeper) own(ctx context.Context, secret *corev1.Secret, owner *infrav1.
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := k.Client.Patch(ctx, secret, patch); err != nil {
-		return fmt.Errorf("owning Secret %s: %w", secret.Name, err)
+	err := k.Client.Patch(ctx, secret, patch)
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("owning Secret %s, which requires the permission to delete Secrets where the API server guards "+
+			"owners: %w", before.Name, err)
+	case err != nil:
+		return fmt.Errorf("owning Secret %s: %w", before.Name, err)
 	}
 	return nil
 }

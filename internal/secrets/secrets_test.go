@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -329,6 +330,41 @@ func TestSecretsOfTheUserMove(t *testing.T) {
 			t.Errorf("%s would not move: %v %v", name, owned.OwnerReferences, owned.Labels)
 		}
 	}
+}
+
+// TestSecretsOfTheUserThatMayNotBeOwned refuses the owner of both Secrets, as an API server that guards owners does.
+func TestSecretsOfTheUserThatMayNotBeOwned(t *testing.T) {
+	w, _ := given(t)
+	inner, isWatching := w.client.(client.WithWatch)
+	if !isWatching {
+		t.Fatal("the client does not watch")
+	}
+	w.keeper.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if o.GetName() == Name(clusterName) {
+				return c.Patch(ctx, o, p, opts...)
+			}
+			return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("cannot set an ownerRef"))
+		},
+	})
+	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+	var unowned *UnownedError
+	if !errors.As(err, &unowned) || !result.IsDone() || string(material.Password) != secretPassword {
+		t.Fatalf("got %v, %v, want the material and what is wrong", result, err)
+	}
+	for _, name := range []string{"mine", "mine-tls"} {
+		if want := "owning Secret " + name + ", which requires the permission to delete Secrets"; !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), secretPassword) {
+		t.Errorf("a secret is told: %v", err)
+	}
+	if got := w.stored(t, Name(clusterName)).Data[PasswordKey]; string(got) != secretPassword {
+		t.Errorf("the Secret of the endpoint has another password")
+	}
+	w.keeper.Client = w.client
+	w.complete(t)
 }
 
 func TestSecretsOfTheUserAreFollowed(t *testing.T) {

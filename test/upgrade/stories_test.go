@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -83,13 +84,10 @@ func describeTakeover(w *world) {
 		Expect(err).NotTo(HaveOccurred())
 		w.manager = installation.Run(ctx, w.server, config)
 		for i := range running {
-			if name := machineName(i); name != guarded {
-				w.eventually(ctx, name, infrav1.NodeLinkedCondition, stage.IsTrue())
-				w.eventually(ctx, name, infrav1.ReadyCondition, stage.IsTrue())
-			}
+			w.eventually(ctx, machineName(i), infrav1.NodeLinkedCondition, stage.IsTrue())
+			w.eventually(ctx, machineName(i), infrav1.ReadyCondition, stage.IsTrue())
 		}
 		seen := unready()
-		delete(seen, guarded)
 		delete(seen, waiting)
 		Expect(seen).To(BeEmpty())
 	})
@@ -111,9 +109,18 @@ func describeTakeover(w *world) {
 	})
 
 	It("names the right that a guarded ownerReference requires", func(ctx context.Context) {
-		w.eventually(ctx, guarded, infrav1.HostProvisionedCondition,
-			stage.IsFalseBecause(infrav1.ProvisioningFailedReason, "the permission to delete BareMetalHosts"))
+		w.eventually(ctx, guarded, infrav1.HostProvisionedCondition, And(
+			stage.IsTrueBecause(infrav1.ProvisioningFailedReason),
+			HaveField("Message", ContainSubstring("the permission to delete BareMetalHosts"))))
+		w.eventually(ctx, guarded, infrav1.ReadyCondition, stage.IsTrue())
+		host := w.host(ctx, Default, hostOf(guarded))
+		Expect(host.OwnerReferences).NotTo(BeEmpty())
+		Expect(host.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
 		installation.Follow(ctx, w.server, "installation.md", "Where owner references are guarded")
+		stage.Change(ctx, w.server.Client, w.key(hostOf(guarded)), host, func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, "example.com/permission", "granted")
+		})
+		w.eventually(ctx, guarded, infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
 		w.eventually(ctx, guarded, infrav1.ReadyCondition, stage.IsTrue())
 		Expect(w.host(ctx, Default, hostOf(guarded)).OwnerReferences).To(BeEmpty())
 	})
