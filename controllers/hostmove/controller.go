@@ -17,7 +17,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -32,9 +34,6 @@ const (
 
 	// conflictDelay is the time until the next reconcile of a host after a conflicting write.
 	conflictDelay = 200 * time.Millisecond
-
-	// refusalDelay is the time until the next write to a host after the API server has refused one.
-	refusalDelay = time.Minute
 )
 
 // Hosts reads and writes hosts.
@@ -132,15 +131,10 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	case hoststore.Refuses(err), apierrors.IsInternalError(err):
+	case outcome.IsRefused(err), apierrors.IsInternalError(err):
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)
-		if apierrors.IsInternalError(err) {
-			// The webhook may answer soon.
-			return ctrl.Result{}, err
-		}
-		// A change of the host is an event. A change of the webhook is none.
-		return ctrl.Result{RequeueAfter: refusalDelay}, nil
+		return flow.AfterRefusal(err)
 	default:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

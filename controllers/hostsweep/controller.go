@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,9 +43,6 @@ const (
 
 	// poweredOffIndex finds the hosts that a remediation keeps powered off.
 	poweredOffIndex = "powered-off"
-
-	// refusalDelay is the time until the next write to a host after the API server has refused one.
-	refusalDelay = time.Minute
 )
 
 // Hosts reads and writes hosts.
@@ -103,12 +99,7 @@ func (r *Reconciler) write(ctx context.Context, current, clean *bmov1alpha1.Bare
 	case hoststore.IsRefusal(err), apierrors.IsInternalError(err):
 		r.Recorder.Eventf(current, nil, corev1.EventTypeWarning, reasonRefused, "Sweep",
 			"The API server refuses to change the host, so leftovers stay on it: %v", err)
-		if apierrors.IsInternalError(err) {
-			// The webhook may answer soon.
-			return ctrl.Result{}, err
-		}
-		// A change of the host is an event. A change of the policy or the permissions is none.
-		return ctrl.Result{RequeueAfter: refusalDelay}, nil
+		return flow.AfterRefusal(err)
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
 // set sets the condition on the object. known is true if its stages ran, stopped if an earlier condition is false.
@@ -44,20 +45,15 @@ func (c Condition[S]) set(object Object, scope S, result Result, known, stopped 
 func failedStatus(object Object, conditionType string, err error, inReady bool) metav1.ConditionStatus {
 	wasTrue := conditions.IsTrue(object, conditionType) ||
 		inReady && !conditions.Has(object, conditionType) && conditions.IsTrue(object, clusterv1.ReadyCondition)
-	if wasTrue && !isRefusal(err) {
+	if wasTrue && !isFinal(err) {
 		return metav1.ConditionTrue
 	}
 	return metav1.ConditionFalse
 }
 
-func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	const clientErrors, serverErrors = 400, 500
-	code := status.Status().Code
-	return code >= clientErrors && code < serverErrors && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err)
+// isFinal returns true for an answer of the API server that a repetition of the same request cannot change.
+func isFinal(err error) bool {
+	return outcome.IsRefused(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
 // describe returns the message of a condition for an error. It omits the local port of a connection, so that a retry

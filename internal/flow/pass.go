@@ -170,7 +170,7 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 
 // emitRefusal emits an event for a refused status, which no condition can report. The retries count in one Event.
 func (p *Pass) emitRefusal(err error) {
-	if p.reporter.Announce != nil && isRefusal(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if p.reporter.Announce != nil && outcome.IsRefused(err) {
 		p.reporter.Recorder.Eventf(p.object, nil, corev1.EventTypeWarning, infrav1.WriteFailedReason, "Reconcile", "%s",
 			describe(err))
 	}

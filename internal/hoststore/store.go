@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
 // ErrConflict is the error of Write for a host that has changed since it was read.
@@ -31,19 +31,6 @@ func (r Refusal) Unwrap() error { return r.error }
 func IsRefusal(err error) bool {
 	var refusal Refusal
 	return errors.As(err, &refusal)
-}
-
-// Refuses returns true for the answer of the API server to a request that a permission, an admission policy, a webhook
-// or the schema refused. The status code of such an answer may be any, because a webhook chooses it.
-func Refuses(err error) bool {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return false
-	}
-	code := answer.Status().Code
-	return code >= http.StatusBadRequest && code < http.StatusInternalServerError &&
-		!apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) &&
-		!apierrors.IsTimeout(err)
 }
 
 // Key names an object.
@@ -231,7 +218,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 		s.conflicted(current, desired)
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
-	case Refuses(err):
+	case outcome.IsRefused(err):
 		s.refused(current, desired, err)
 		return nil, Refusal{describeRefusal(current, desired, err)}
 	default:

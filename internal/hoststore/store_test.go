@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -405,34 +404,6 @@ func TestARefusedHostIsFreeForOtherMachines(t *testing.T) {
 	p.sync()
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
 		t.Errorf("the memory holds %+v", got)
-	}
-}
-
-func TestRefuses(t *testing.T) {
-	cause := errors.New("no")
-	for name, tc := range map[string]struct {
-		reason string
-		err    error
-		want   bool
-	}{
-		"Permission":    {"a permission is missing", apierrors.NewForbidden(hostResource(), "host-0", cause), true},
-		"Schema":        {"the spec is invalid", apierrors.NewInvalid(schema.GroupKind{}, "host-0", nil), true},
-		"Webhook":       {"a webhook without a code denies with 400", apierrors.NewBadRequest("denied"), true},
-		"Policy":        {"a policy chooses its reason", apierrors.NewUnauthorized("denied"), true},
-		"Wrapped":       {"the cause counts", fmt.Errorf("writing: %w", apierrors.NewBadRequest("denied")), true},
-		"Conflict":      {"another write was first", apierrors.NewConflict(hostResource(), "host-0", cause), false},
-		"NotFound":      {"the host is deleted", apierrors.NewNotFound(hostResource(), "host-0"), false},
-		"Busy":          {"a retry may succeed", apierrors.NewTooManyRequests("slow down", 1), false},
-		"Timeout":       {"a retry may succeed", apierrors.NewTimeoutError("too slow", 1), false},
-		"WebhookIsGone": {"a retry may succeed", apierrors.NewInternalError(cause), false},
-		"NoAnswer":      {"no connection", cause, false},
-		"None":          {"no error", nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := hoststore.Refuses(tc.err); got != tc.want {
-				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
-			}
-		})
 	}
 }
 
