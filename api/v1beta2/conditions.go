@@ -131,8 +131,7 @@ const (
 	// IronicEndpointInvalidReason is used when spec.ironic of the Metal3Cluster cannot be rendered.
 	IronicEndpointInvalidReason = "IronicEndpointInvalid"
 
-	// AssociationFailedReason is used when a step of the claim of a host fails, or the API server refuses the claim. The
-	// message contains the error.
+	// AssociationFailedReason is used when a step of the claim of a host fails or is refused. The message has the error.
 	AssociationFailedReason = "AssociateBareMetalHostFailed"
 
 	// NoHostAvailableReason is used when no host can be claimed. The message counts the hosts per reason.

@@ -109,7 +109,7 @@ func describeSingleReleases(s *suite) {
 			w.releaseClaim(ctx, fmt.Sprintf("m-%d", i))
 			if i == machines/2 {
 				first.Stop()
-				first = w.manager.Start()
+				w.manager.Start()
 			}
 		}
 		w.nothingLeft(ctx)

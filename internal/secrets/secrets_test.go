@@ -358,7 +358,7 @@ func TestSecretsOfTheUserThatMayNotBeOwned(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), secretPassword) {
-		t.Errorf("a secret is told: %v", err)
+		t.Errorf("the error contains the password: %v", err)
 	}
 	if got := w.stored(t, Name(clusterName)).Data[PasswordKey]; string(got) != secretPassword {
 		t.Errorf("the Secret of the endpoint has another password")
