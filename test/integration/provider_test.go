@@ -122,6 +122,7 @@ func describeProvider(m *management) {
 	})
 
 	It("is described by clusterctl", func(ctx context.Context) {
+		// Cluster API creates the worker up to 15 s after the first control-plane machine, and nothing changes after that.
 		want, err := os.ReadFile(filepath.Join("testdata", "describe.txt"))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() string {
@@ -158,7 +159,7 @@ var (
 	branches      = regexp.MustCompile(`^[│├└─ ]+`)
 	objectRow     = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+ ` + build.DefaultNamespace + `/`)
 	infraRow      = regexp.MustCompile(`^Metal3[A-Za-z0-9]+ `)
-	generatedName = regexp.MustCompile(`(` + clusterName + `-control-plane)-[a-z0-9]{5}\b`)
+	generatedName = regexp.MustCompile(`(` + clusterName + `-(?:control-plane|workers))(?:-[a-z0-9]{5})+\b`)
 	hostName      = regexp.MustCompile(`\bhost-[0-9]\b`)
 	age           = regexp.MustCompile(` {2}[0-9]+[smh]([0-9]+[sm])?( |$)`)
 	spaces        = regexp.MustCompile(` {2,}`)

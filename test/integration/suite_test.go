@@ -54,7 +54,7 @@ type management struct {
 
 func TestIntegration(t *testing.T) {
 	// What clusterctl prints is to be seen in full.
-	format.MaxLength = 0
+	format.MaxLength, format.TruncatedDiff = 0, false
 	specs.Run(t, "Integration")
 }
 
