@@ -73,6 +73,29 @@ func DuplicateKeys(data *infrav1.MetaData) string {
 		"key once, and name it in spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
 }
 
+// EmptyValues returns a message about the labels and annotations that are missing. Their values are empty, as in CAPM3.
+// Empty if there are none. MetaData must have succeeded.
+func EmptyValues(data *infrav1.MetaData, subject Subject) string {
+	if data == nil {
+		return ""
+	}
+	var sentences []string
+	check := func(list, key string, source infrav1.SourceObject, what, name string, values map[string]string) {
+		if _, found := values[name]; !found {
+			sentences = append(sentences, fmt.Sprintf("spec.metaData.%s[%s] is empty, because %s %s has no %s %s: set it "+
+				"before the data is rendered. Rendered data does not change: delete the Machine afterwards.",
+				list, key, kindOf(source), subject.object(source).GetName(), what, name))
+		}
+	}
+	for _, e := range data.FromLabels {
+		check("fromLabels", e.Key, e.Object, "label", e.Label, subject.object(e.Object).GetLabels())
+	}
+	for _, e := range data.FromAnnotations {
+		check("fromAnnotations", e.Key, e.Object, "annotation", e.Annotation, subject.object(e.Object).GetAnnotations())
+	}
+	return strings.Join(sentences, " ")
+}
+
 // entries returns the entries of the meta-data in the order of evaluation. The last entry with a key wins.
 func entries(data *infrav1.MetaData, subject Subject, addresses map[Pool]Address) []entry {
 	var all []entry

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
@@ -127,5 +130,41 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 	if got := hostdata.DuplicateKeys(nil); got != "" {
 		t.Errorf("a template without meta-data has duplicate keys: %s", got)
+	}
+}
+
+// TestEmptyValues names the labels and annotations that objects lack. CAPM3 renders an empty value for each.
+func TestEmptyValues(t *testing.T) {
+	subject := hostdata.Subject{
+		Machine:       &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"zone": "a", "blank": ""}}},
+		Metal3Machine: &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "mm"}},
+		Host: &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
+			Name: "host-0", Annotations: map[string]string{"rack": "7"},
+		}},
+	}
+	const remedy = ": set it before the data is rendered. Rendered data does not change: delete the Machine afterwards."
+	cases := map[string]struct{ template, want string }{
+		"nothing is missing": {template: "{fromLabels: [{key: z, object: machine, label: zone}], fromAnnotations: [{key: r, object: baremetalhost, annotation: rack}]}"},
+		"an annotation": {
+			template: "{fromAnnotations: [{key: r, object: metal3machine, annotation: rack}]}",
+			want:     "spec.metaData.fromAnnotations[r] is empty, because Metal3Machine mm has no annotation rack" + remedy,
+		},
+		"a label that is empty on purpose": {template: "{fromLabels: [{key: b, object: machine, label: blank}]}"},
+		"several": {
+			template: "{fromLabels: [{key: z, object: baremetalhost, label: zone}], fromAnnotations: [{key: r, object: machine, annotation: rack}]}",
+			want: "spec.metaData.fromLabels[z] is empty, because BareMetalHost host-0 has no label zone" + remedy +
+				" spec.metaData.fromAnnotations[r] is empty, because Machine m has no annotation rack" + remedy,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			template := read[infrav1.MetaData](t, tc.template)
+			if diff := cmp.Diff(tc.want, hostdata.EmptyValues(&template, subject)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	if got := hostdata.EmptyValues(nil, subject); got != "" {
+		t.Errorf("a template without meta-data has empty values: %s", got)
 	}
 }

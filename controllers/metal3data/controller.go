@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,7 +121,20 @@ var addressesReady = flow.Condition[*scope]{
 
 var secretsReady = flow.Condition[*scope]{
 	Type: infrav1.SecretsReadyCondition, Initial: infrav1.WaitingForAddressReason, Failed: infrav1.SecretsFailedReason,
-	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.SecretsReadyReason} },
+	Done: secretsReached,
+}
+
+// secretsReached keeps the message about missing labels and annotations, because rendered data does not change.
+func secretsReached(s *scope) flow.Reached {
+	reached := flow.Reached{Reason: infrav1.SecretsReadyReason}
+	before := conditions.Get(s.data, infrav1.SecretsReadyCondition)
+	switch {
+	case s.empty != nil:
+		reached.Message = *s.empty
+	case before != nil && before.Reason == infrav1.SecretsReadyReason:
+		reached.Message = before.Message
+	}
+	return reached
 }
 
 var deleting = flow.Condition[*scope]{

@@ -183,6 +183,32 @@ func describeRendering(s *suite) {
 		}).Should(Succeed())
 	})
 
+	It("says which label and annotation were missing when it was rendered", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "metaData: {fromLabels: [{key: zone, object: baremetalhost, label: zone}], fromAnnotations: [{key: rack, object: machine, annotation: rack}]}")
+		w.machine(ctx, "machine", "template")
+		empty := And(stage.IsTrue(), HaveField("Message", And(
+			ContainSubstring("spec.metaData.fromLabels[zone] is empty, because BareMetalHost host-machine has no label zone: set"),
+			ContainSubstring("spec.metaData.fromAnnotations[rack] is empty, because Machine machine has no annotation rack: set"))))
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, empty)
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(MatchYAML(
+			`{rack: "", zone: "", providerid: ` + w.namespace + `/host-machine/machine}`))
+
+		By("setting one afterwards, which changes no rendered data")
+		w.change(ctx, "host-machine", func(host *bmov1alpha1.BareMetalHost) { host.Labels = map[string]string{"zone": "a"} })
+		data := w.data(ctx, Default, "template-0")
+		pause := func(annotations map[string]string, want metav1.ConditionStatus) {
+			stage.Change(ctx, w.client, w.key("template-0"), data, func(data *infrav1.Metal3Data) {
+				data.Annotations = annotations
+			})
+			w.eventually(ctx, "template-0", clusterv1.PausedCondition, HaveField("Status", want))
+		}
+		pause(map[string]string{clusterv1.PausedAnnotation: ""}, metav1.ConditionTrue)
+		pause(nil, metav1.ConditionFalse)
+		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, empty)
+	})
+
 	It("waits for its host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()

@@ -42,6 +42,9 @@ type scope struct {
 	// missing are the Secrets to render. findSecrets sets it.
 	missing []part
 
+	// empty is the message about missing labels and annotations. Nil unless this reconcile has rendered the meta-data.
+	empty *string
+
 	// addresses are the allocated addresses. claimAddresses sets it.
 	addresses map[hostdata.Pool]hostdata.Address
 }

@@ -40,7 +40,11 @@ func parts(s *scope) []part {
 	add(&s.data.Spec.MetaData, s.template != nil && s.template.Spec.MetaData != nil, hostdata.MetaDataSecret,
 		part{key: hostdata.MetaDataKey, render: func(s *scope) ([]byte, error) {
 			metaData := ptr.Deref(s.template.Spec.MetaData, infrav1.MetaData{})
-			return hostdata.MetaData(&metaData, s.subject(), s.addresses)
+			rendered, err := hostdata.MetaData(&metaData, s.subject(), s.addresses)
+			if err == nil {
+				s.empty = ptr.To(hostdata.EmptyValues(&metaData, s.subject()))
+			}
+			return rendered, err
 		}})
 	add(&s.data.Spec.NetworkData, s.template != nil && s.template.Spec.NetworkData != nil, hostdata.NetworkDataSecret,
 		part{key: hostdata.NetworkDataKey, render: func(s *scope) ([]byte, error) {
