@@ -37,8 +37,6 @@ type options struct {
 	story string
 	// lab runs the tests of the lab itself even if nothing in them changed.
 	lab bool
-	// night runs everything with the race detector where there are goroutines.
-	night bool
 	// seed is the first seed of the chaos. Zero means that the clock chooses it in the nightly tier, and a fixed seed
 	// elsewhere.
 	seed uint64

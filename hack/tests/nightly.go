@@ -15,7 +15,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.seed == 0 {
 		chosen.seed = uint64(time.Now().UnixNano())
 	}
-	chosen.lab, chosen.night = true, true
+	chosen.lab = true
 	result, err := planTest(ctx, chosen)
 	if err != nil {
 		return nil, err
@@ -27,10 +27,11 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.story != "" {
 		stories = append(stories, "-ginkgo.focus="+chosen.story)
 	}
-	moves := moving()
-	moves.race = true
-	result.steps = append(result.steps,
-		onAPIServer(), moves, endToEnd("all stories on real nodes", onNodes, stories...))
+	for _, step := range onAPIServer() {
+		step.race = true
+		result.steps = append(result.steps, step)
+	}
+	result.steps = append(result.steps, endToEnd("all stories on real nodes", onNodes, stories...))
 	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

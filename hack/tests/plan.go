@@ -57,10 +57,6 @@ var (
 		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
 
-	// withManagers are stories with whole managers and real programs. The suites of controllers run the same code with
-	// the race detector on every change, and these run with it in the nightly tier.
-	withManagers = []string{"./internal/plugin", "./test/rbac", "./test/upgrade"}
-
 	// withRealIronic has terms that end if Ironic takes more than ten seconds to start again, so the packages at the
 	// same time yield to it. It waits most of its time.
 	withRealIronic = "./internal/guard"
@@ -73,8 +69,12 @@ var (
 		"./internal/guard",
 	}
 
-	// withRealPrograms is the tier e2e.
-	withRealPrograms = []string{"./test/integration", "./test/move", "./test/e2e"}
+	// withRelease are stories with whole managers, the plugin and the real programs of Cluster API. The suites of
+	// controllers run the same code with the race detector on every change, and these run with it in the nightly tier.
+	withRelease = []string{"./test/integration", "./test/plugin", "./test/rbac", "./test/upgrade"}
+
+	// withMoves are moves between API servers by clusterctl, with BMO on both sides.
+	withMoves = "./test/move"
 
 	// onNodes are the stories with the label spine, and the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
@@ -106,11 +106,11 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	var plain, raced, lab []string
 	for _, path := range packages {
 		switch {
-		case matches(path, withRealPrograms):
+		case matches(path, withRelease), path == withMoves, matches(path, onNodes):
 		case path == withRealIronic:
 		case matches(path, labItself):
 			lab = append(lab, path)
-		case matches(path, sequential), matches(path, withManagers) && !chosen.night:
+		case matches(path, sequential):
 			plain = append(plain, path)
 		default:
 			raced = append(raced, path)
@@ -152,25 +152,24 @@ func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}
 	}
-	release, moves := onAPIServer(), moving()
-	for _, beside := range []*step{&release, &moves} {
-		beside.beside, beside.yields = true, true
-	}
-	return &tier{name: "e2e", steps: []step{
-		endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"), release, moves,
+	result := &tier{name: "e2e", steps: []step{
+		endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"),
 	}}
-}
-
-// onAPIServer returns a step with the release on an API server, and the real programs of Cluster API.
-func onAPIServer() step {
-	return step{name: "the release on an API server", packages: []string{"./test/integration"}, timeout: stepLimit}
-}
-
-// moving returns a step with moves between API servers by clusterctl, with BMO on both sides.
-func moving() step {
-	return step{
-		name: "moves by clusterctl with BMO", packages: []string{"./test/move"}, timeout: stepLimit, environment: roomy(),
+	for _, step := range onAPIServer() {
+		step.beside, step.yields = true, true
+		result.steps = append(result.steps, step)
 	}
+	return result
+}
+
+// onAPIServer returns the steps without nodes.
+func onAPIServer() []step {
+	return []step{{
+		name: "the release on an API server", packages: slices.Clone(withRelease), parallel: 2, timeout: stepLimit,
+		environment: roomy(),
+	}, {
+		name: "moves by clusterctl with BMO", packages: []string{withMoves}, timeout: stepLimit, environment: roomy(),
+	}}
 }
 
 // endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite at its time

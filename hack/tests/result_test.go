@@ -158,10 +158,11 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	onAPIServer := append([]string{"./test/move"}, withRelease...)
 	for tier, elsewhere := range map[string][]string{
-		"test": {"./test/integration", "./test/move", "./test/e2e", "./test/e2e/clusterapi"}, "nightly": nil,
+		"test": slices.Concat(onAPIServer, onNodes), "nightly": nil,
 		"e2e": slices.DeleteFunc(slices.Clone(packages), func(path string) bool {
-			return slices.Contains([]string{"./test/integration", "./test/move", "./test/e2e"}, path)
+			return slices.Contains(onAPIServer, path) || path == onNodes[0]
 		}),
 	} {
 		planned, err := plan(t.Context(), tier, options{})
