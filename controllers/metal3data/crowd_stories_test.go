@@ -259,18 +259,26 @@ func describeCrowds(s *suite) {
 		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(1)) }).Should(Succeed())
 	})
 
-	It("reports a claim without a machine", func(ctx context.Context) {
+	It("reports a claim without a machine, or without a template", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", plain)
-		claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "mine"}}
-		claim.Spec.Template = &infrav1.Metal3ObjectRef{Name: "template"}
-		w.create(ctx, claim)
-		Eventually(func(g Gomega) {
-			g.Expect(w.client.Get(ctx, w.key("mine"), claim)).To(Succeed())
-			g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsFalseBecause(
-				infrav1.InvalidClaimReason, "metadata.ownerReferences names no Metal3Machine.")))
-		}).Should(Succeed())
+		for name, tc := range map[string]struct {
+			template *infrav1.Metal3ObjectRef
+			want     string
+		}{
+			"stray": {&infrav1.Metal3ObjectRef{Name: "template"}, "metadata.ownerReferences names no Metal3Machine."},
+			"empty": {nil, "spec.template.name is empty."},
+		} {
+			claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+			claim.Spec.Template = tc.template
+			w.create(ctx, claim)
+			Eventually(func(g Gomega) {
+				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition,
+					stage.IsFalseBecause(infrav1.InvalidClaimReason, tc.want)))
+			}).Should(Succeed())
+		}
 	})
 }
 

@@ -153,7 +153,13 @@ func describeClaims(s *suite) {
 		w.start()
 		w.machine(ctx, "theirs", build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
 		w.machine(ctx, "mine", build.Labels(map[string]string{clusterv1.WatchLabel: "mine"}))
-		w.associated(ctx, "mine")
+		host := w.associated(ctx, "mine")
+		// A host does not have the label. Its events enqueue its machine.
+		changeStatus(ctx, w, host, &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
+		})
+		w.eventually(ctx, "mine", infrav1.HostProvisionedCondition,
+			stage.IsFalseBecause(infrav1.HostProvisioningReason, "(state: provisioning)"))
 		// An event of an object of the machine must not enqueue it either.
 		change(ctx, w, "theirs", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			build.Labels(map[string]string{"changed": "yes"})(machine)
