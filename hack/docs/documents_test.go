@@ -45,7 +45,7 @@ func TestEveryPartIsShown(t *testing.T) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)`)
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?(?: "([^"]*)")?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	noSlug  = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
