@@ -85,9 +85,9 @@ type intent struct {
 	objects []string
 }
 
-// agree judges, asks the user, and judges again after the answer, which may take its time. It returns false if there is
+// confirm judges, asks the user for confirmation, and judges again after the answer. It returns false if there is
 // nothing to do, or if something is in the way, and an error if the objects are not those that the user confirmed.
-func (c *recovery) agree(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
+func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
 	before, err := c.judged(judge)
 	if len(before.objects) == 0 || err != nil {
 		return false, err

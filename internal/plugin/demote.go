@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// defaultTimeout is how long demote waits until all is as it should be.
+	// defaultTimeout is how long handover waits for the control plane.
 	defaultTimeout = 10 * time.Minute
 
 	// pollEvery is how often it looks. The times that it tells are as exact as this.
 	pollEvery = 500 * time.Millisecond
 )
 
-// demoteCommand is demote with its flags.
-type demoteCommand struct {
+// handoverCommand is handover with its flags.
+type handoverCommand struct {
 	where               sides
 	form                output
 	dryRun, force, undo bool
@@ -46,8 +46,8 @@ type demoteCommand struct {
 	progress, result io.Writer
 }
 
-// demotion is what became of it.
-type demotion struct {
+// handoverResult is the output of handover.
+type handoverResult struct {
 	header `json:",inline"`
 
 	Deployment string `json:"deployment"`
@@ -64,7 +64,7 @@ type demotion struct {
 	// Handover is how the endpoint got to the control plane. Nil without --wait.
 	Handover *arrivalReport `json:"handover,omitempty"`
 
-	// Notes are on an undone demotion, and on the hosts that the command did not wait for.
+	// Notes are on an undone handover, and on the hosts that the command did not wait for.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -89,7 +89,7 @@ type arrivalReport struct {
 }
 
 func setupDemote(set *pflag.FlagSet) runner {
-	c := &demoteCommand{}
+	c := &handoverCommand{}
 	c.where.add(set)
 	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	set.BoolVar(&c.force, "force", false, "do it in spite of the reasons against it")
@@ -100,7 +100,7 @@ func setupDemote(set *pflag.FlagSet) runner {
 	return c.run
 }
 
-func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, error) {
+func (c *handoverCommand) run(ctx context.Context, environment Environment) (int, error) {
 	if err := c.prepare(environment); err != nil {
 		return exitBlind, err
 	}
@@ -109,7 +109,7 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 		return exitBlind, c.management.blind(fmt.Errorf("reading Deployment %s: %w", ironicDeployment(), err))
 	}
 	if c.undo {
-		return c.promote(ctx, deployment)
+		return c.restore(ctx, deployment)
 	}
 	done, served, err := c.judge(ctx, deployment)
 	// One that is down has nothing left to give away: all there is to do is to wait.
@@ -129,33 +129,33 @@ func (c *demoteCommand) run(ctx context.Context, environment Environment) (int, 
 		return exitNotReady, c.refuse(done, served != nil)
 	}
 	done.Forced = len(done.Refusals) > 0
-	return c.demote(ctx, done, served)
+	return c.scaleDown(ctx, done, served)
 }
 
-// may returns true if nothing is against a demotion, or nothing that force does not override.
-func (c *demoteCommand) may(done demotion, served *infrav1.Metal3Cluster) bool {
+// may returns true if nothing prevents a handover, or only what force overrides.
+func (c *handoverCommand) may(done handoverResult, served *infrav1.Metal3Cluster) bool {
 	return served != nil && (len(done.Refusals) == 0 || c.force)
 }
 
-// judge returns what the Deployment serves, and what is against its demotion. Nothing is if it is down.
-func (c *demoteCommand) judge(ctx context.Context, deployment *appsv1.Deployment) (
-	done demotion, served *infrav1.Metal3Cluster, err error,
+// judge returns what the Deployment serves, and what prevents its handover. Nothing does if it is down.
+func (c *handoverCommand) judge(ctx context.Context, deployment *appsv1.Deployment) (
+	done handoverResult, served *infrav1.Metal3Cluster, err error,
 ) {
 	seen, err := c.home.look(ctx, c.where.namespace)
 	if err != nil {
-		return demotion{}, nil, err
+		return handoverResult{}, nil, err
 	}
 	served, refusals := chooseServed(deployment, seen, c.home.flag)
 	if served != nil && replicas(deployment) > 0 {
 		refusals, err = c.refusals(ctx, seen, served)
 	}
-	return demotion{
+	return handoverResult{
 		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: refusals,
 		Before: replicas(deployment), After: replicas(deployment),
 	}, served, err
 }
 
-func (c *demoteCommand) prepare(environment Environment) error {
+func (c *handoverCommand) prepare(environment Environment) error {
 	if err := c.form.check(); err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (c *demoteCommand) prepare(environment Environment) error {
 	return nil
 }
 
-// refusals are the reasons against a demotion that force overrides.
-func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infrav1.Metal3Cluster,
+// refusals are the reasons against a handover that force overrides.
+func (c *handoverCommand) refusals(ctx context.Context, seen *sight, served *infrav1.Metal3Cluster,
 ) ([]pivot.Obstacle, error) {
 	refusals, err := c.home.manager(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *demoteCommand) refusals(ctx context.Context, seen *sight, served *infra
 // busyHosts names the hosts of the management cluster that BMO works on, in all namespaces, without the known hosts:
 // the two flags may name one cluster. BMO does not tell which Ironic it uses, so each busy host counts. A host that a
 // move deletes has arrived in the target cluster.
-func (c *demoteCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost,
+func (c *handoverCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost,
 ) ([]pivot.Obstacle, error) {
 	hosts, err := hoststore.New(c.management.client, c.management.client).Hosts(ctx, "")
 	switch {
@@ -274,8 +274,10 @@ func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*inf
 		client.ObjectKeyFromObject(deployment), clusterID, seen.namespace, flag, strings.Join(others, ", "))}
 }
 
-// demote scales the Deployment to zero and waits.
-func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infrav1.Metal3Cluster) (int, error) {
+// scaleDown scales the Deployment to zero and waits.
+func (c *handoverCommand) scaleDown(
+	ctx context.Context, done handoverResult, served *infrav1.Metal3Cluster,
+) (int, error) {
 	done.After = 0
 	for _, refusal := range done.Refusals {
 		if err := c.tell("Ignored because of --force: %s", refusal); err != nil {
@@ -305,7 +307,7 @@ func (c *demoteCommand) demote(ctx context.Context, done demotion, served *infra
 	return exitDone, nil
 }
 
-func (c *demoteCommand) tellScaled(before int32) error {
+func (c *handoverCommand) tellScaled(before int32) error {
 	if before == 0 {
 		return c.tell("Deployment %s has 0 replicas already; waiting for the control plane.", ironicDeployment())
 	}
@@ -313,6 +315,6 @@ func (c *demoteCommand) tellScaled(before int32) error {
 		ironicDeployment(), before)
 }
 
-func (c *demoteCommand) tell(format string, values ...any) error {
+func (c *handoverCommand) tell(format string, values ...any) error {
 	return say(c.progress, format, values...)
 }

@@ -62,7 +62,7 @@ func (c *cluster) readDependants(ctx context.Context, s *scope) error {
 
 // abandoned names the namespaces of the management cluster that depend on the Ironic that is taken down. A host that
 // has arrived where the cluster lives now is a leftover here.
-func (c *demoteCommand) abandoned(ctx context.Context, clusterID string, arrived []*bmov1alpha1.BareMetalHost,
+func (c *handoverCommand) abandoned(ctx context.Context, clusterID string, arrived []*bmov1alpha1.BareMetalHost,
 ) ([]pivot.Obstacle, error) {
 	if c.management == c.home {
 		return nil, nil

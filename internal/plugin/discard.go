@@ -26,7 +26,7 @@ func setupDiscard(set *pflag.FlagSet) runner {
 func (c *keeping) discardHost(ctx context.Context) error {
 	var found []removal
 	var saved []*unstructured.Unstructured
-	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if found, refusals, err = c.discardable(ctx); err != nil || len(refusals) > 0 {
 			return intended, refusals, err
 		}
@@ -39,7 +39,7 @@ func (c *keeping) discardHost(ctx context.Context) error {
 			c.where.namespace, c.name, c.backup, number(len(found)-1, "object"))
 		return intended, nil, err
 	})
-	if !agreed || err != nil {
+	if !confirmed || err != nil {
 		return err
 	}
 	host := found[0]

@@ -4,7 +4,7 @@
 //	observe                     decide (pure)                    print
 //	facts of each cluster  ->   preflight: may it be moved?  ->  text for people,
 //	                            status: where is everything?     JSON for programs
-//	                            demotion: may Ironic go?
+//	                            handover: may Ironic go?
 //	                            assess: how far is a move?
 //
 // The library of clusterctl moves. This package only completes or undoes what an interrupted clusterctl has left, and

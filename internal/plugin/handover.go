@@ -99,10 +99,10 @@ func remembered(deployment *appsv1.Deployment) (before int32, problems []pivot.O
 	return int32(count), []pivot.Obstacle{}
 }
 
-// promote undoes a demotion.
-func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployment) (int, error) {
+// restore undoes a handover.
+func (c *handoverCommand) restore(ctx context.Context, deployment *appsv1.Deployment) (int, error) {
 	before, problems := remembered(deployment)
-	done := demotion{
+	done := handoverResult{
 		header: headerOf("Handover"), Deployment: ironicDeployment().String(), DryRun: c.dryRun, Refusals: problems,
 		Before: replicas(deployment), After: replicas(deployment),
 	}
@@ -136,7 +136,7 @@ func (c *demoteCommand) promote(ctx context.Context, deployment *appsv1.Deployme
 }
 
 // askTaking asks the question if nothing refuses, and returns what refuses after the answer, which may have taken long.
-func (c *demoteCommand) askTaking(ctx context.Context, question string) ([]pivot.Obstacle, error) {
+func (c *handoverCommand) askTaking(ctx context.Context, question string) ([]pivot.Obstacle, error) {
 	refusals, err := c.takingRefusals(ctx)
 	if err != nil || len(refusals) > 0 && !c.force || c.dryRun {
 		return refusals, err
@@ -148,7 +148,7 @@ func (c *demoteCommand) askTaking(ctx context.Context, question string) ([]pivot
 }
 
 // takingRefusals name the hosts that an Ironic may be at work on, in all namespaces of both clusters.
-func (c *demoteCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle, error) {
+func (c *handoverCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle, error) {
 	everywhere, err := c.home.look(ctx, "")
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (c *demoteCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle, e
 }
 
 // takesBack returns whether the Ironic takes the address once it runs again, and why.
-func (c *demoteCommand) takesBack(ctx context.Context, clusterID string) (isTaken bool, note string, err error) {
+func (c *handoverCommand) takesBack(ctx context.Context, clusterID string) (isTaken bool, note string, err error) {
 	notice := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
 	if err := c.management.client.Get(ctx, key, notice); client.IgnoreNotFound(err) != nil {
@@ -185,7 +185,7 @@ type patience struct {
 	notes []string
 }
 
-func newPatience(c *demoteCommand, key client.ObjectKey) *patience {
+func newPatience(c *handoverCommand, key client.ObjectKey) *patience {
 	return &patience{
 		home: c.home, key: key, limit: c.timeout, tell: c.tell,
 		report: arrivalReport{Problem: "nothing was seen before it ended"},

@@ -85,7 +85,7 @@ func (p preflight) write(writer io.Writer, form output) error {
 }
 
 // refuse tells why nothing was done. Forcible says that --force would do it all the same.
-func (c *demoteCommand) refuse(done demotion, forcible bool) error {
+func (c *handoverCommand) refuse(done handoverResult, forcible bool) error {
 	if c.form.machine() {
 		return c.form.write(c.result, done, false)
 	}
@@ -105,7 +105,7 @@ func (c *demoteCommand) refuse(done demotion, forcible bool) error {
 }
 
 // finish tells what was done, or would be.
-func (c *demoteCommand) finish(done demotion) error {
+func (c *handoverCommand) finish(done handoverResult) error {
 	if c.form.machine() {
 		return c.form.write(c.result, done, false)
 	}
@@ -125,7 +125,7 @@ func (c *demoteCommand) finish(done demotion) error {
 }
 
 // sayScaled tells of the replicas, unless that was told when it happened.
-func (c *demoteCommand) sayScaled(done demotion) error {
+func (c *handoverCommand) sayScaled(done handoverResult) error {
 	switch {
 	case done.DryRun && !c.undo:
 		return say(c.result, "Would scale Deployment %s from %d to %d replicas, and wait until the control plane holds the "+

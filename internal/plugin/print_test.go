@@ -166,8 +166,8 @@ func TestDocumentsThatChanged(t *testing.T) {
 }
 
 func TestDemotionPrints(t *testing.T) {
-	result := func(edit func(*demotion)) demotion {
-		done := demotion{Deployment: "metal3-ironic-system/metal3-ironic", Refusals: []pivot.Obstacle{}, Before: 1}
+	result := func(edit func(*handoverResult)) handoverResult {
+		done := handoverResult{Deployment: "metal3-ironic-system/metal3-ironic", Refusals: []pivot.Obstacle{}, Before: 1}
 		edit(&done)
 		return done
 	}
@@ -183,35 +183,35 @@ func TestDemotionPrints(t *testing.T) {
 		Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 4, Hosts: 5, Problem: "its Ironic knows 4 of 5 hosts",
 	}
 	cases := map[string]struct {
-		done      demotion
+		done      handoverResult
 		undo      bool
 		refused   bool
 		forceable bool
 	}{
-		"done":    {done: result(func(d *demotion) { d.Handover = arrived })},
-		"stuck":   {done: result(func(d *demotion) { d.Handover = stuck })},
-		"without": {done: result(func(d *demotion) { d.Handover, d.Notes = arrived, without })},
-		"dryrun":  {done: result(func(d *demotion) { d.DryRun = true })},
-		"forced": {done: result(func(d *demotion) {
+		"done":    {done: result(func(d *handoverResult) { d.Handover = arrived })},
+		"stuck":   {done: result(func(d *handoverResult) { d.Handover = stuck })},
+		"without": {done: result(func(d *handoverResult) { d.Handover, d.Notes = arrived, without })},
+		"dryrun":  {done: result(func(d *handoverResult) { d.DryRun = true })},
+		"forced": {done: result(func(d *handoverResult) {
 			d.Forced, d.Refusals, d.Handover = true, busy, arrived
 		})},
-		"refused": {done: result(func(d *demotion) {
+		"refused": {done: result(func(d *handoverResult) {
 			d.After, d.Refusals = 1, append(busy, pivot.Obstacle{Code: pivot.CodeNodeNotArmed, Kind: "Node", Name: "x",
 				Message: "node x is not armed"})
 		}), refused: true, forceable: true},
-		"hopeless": {done: result(func(d *demotion) {
+		"hopeless": {done: result(func(d *handoverResult) {
 			d.After, d.Refusals = 1, []pivot.Obstacle{{Code: pivot.CodeNoEndpoint, Message: "no Metal3Cluster"}}
 		}), refused: true},
-		"undone": {done: result(func(d *demotion) {
+		"undone": {done: result(func(d *handoverResult) {
 			d.Before, d.After, d.Notes = 0, 1, []string{"it takes the address back"}
 		}), undo: true},
-		"undo-dryrun": {done: result(func(d *demotion) { d.Before, d.After, d.DryRun = 0, 1, true }), undo: true},
+		"undo-dryrun": {done: result(func(d *handoverResult) { d.Before, d.After, d.DryRun = 0, 1, true }), undo: true},
 	}
 	for name, test := range cases {
 		for _, form := range []output{"text", "json"} {
 			t.Run(name+"/"+string(form), func(t *testing.T) {
 				var printed bytes.Buffer
-				c := &demoteCommand{form: form, undo: test.undo, result: &printed}
+				c := &handoverCommand{form: form, undo: test.undo, result: &printed}
 				tell := func() error { return c.finish(test.done) }
 				if test.refused {
 					tell = func() error { return c.refuse(test.done, test.forceable) }
@@ -238,15 +238,15 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestNobodyReads(t *testing.T) {
-	done := demotion{Refusals: gone(), Forced: true, Notes: []string{"note"}, Handover: &arrivalReport{}}
+	done := handoverResult{Refusals: gone(), Forced: true, Notes: []string{"note"}, Handover: &arrivalReport{}}
 	for name, tell := range map[string]func() error{
 		"preflight":      func() error { return judge(ready(), nil, nil).write(full{}, "text") },
 		"preflight JSON": func() error { return judge(ready(), nil, nil).write(full{}, "json") },
 		"status":         func() error { return half().write(full{}, false, false) },
 		"changes":        func() error { return reportLines(full{})(half()) },
 		"documents":      func() error { return reportDocuments(full{}, formYAML)(half()) },
-		"refusal":        func() error { return (&demoteCommand{form: "text", result: full{}}).refuse(done, true) },
-		"demotion":       func() error { return (&demoteCommand{form: "text", result: full{}}).finish(done) },
+		"refusal":        func() error { return (&handoverCommand{form: "text", result: full{}}).refuse(done, true) },
+		"demotion":       func() error { return (&handoverCommand{form: "text", result: full{}}).finish(done) },
 	} {
 		if err := tell(); err == nil || !strings.Contains(err.Error(), "broken pipe") {
 			t.Errorf("%s: got %v, want broken pipe", name, err)
@@ -256,7 +256,7 @@ func TestNobodyReads(t *testing.T) {
 
 func TestJudgeOfPatience(t *testing.T) {
 	var told []string
-	p := newPatience(&demoteCommand{}, runningKey())
+	p := newPatience(&handoverCommand{}, runningKey())
 	p.tell = func(format string, _ ...any) error { told = append(told, format); return nil }
 	infra := runningInfra("c")
 	step := func(hosts int, wantDone bool, wantProblem string) {

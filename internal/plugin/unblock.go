@@ -31,7 +31,7 @@ func setupUnblock(set *pflag.FlagSet) runner {
 // unblock removes block-move from Metal3Clusters.
 func (c *unblocking) unblock(ctx context.Context) error {
 	var blocked []*infrav1.Metal3Cluster
-	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
 		blocked, refusals, err = c.judge(ctx)
 		for _, infra := range blocked {
 			intended.objects = append(intended.objects, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))
@@ -40,7 +40,7 @@ func (c *unblocking) unblock(ctx context.Context) error {
 			pivot.Enumerate(intended.objects))
 		return intended, refusals, err
 	})
-	if !agreed || err != nil {
+	if !confirmed || err != nil {
 		return err
 	}
 	for _, infra := range blocked {

@@ -46,7 +46,7 @@ func setupUnpause(set *pflag.FlagSet) runner {
 // unpauseClusters lets paused Clusters run in the source, with their ClusterClasses.
 func (c *unpausing) unpauseClusters(ctx context.Context) error {
 	var resumed *scope
-	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if resumed, refusals, err = c.judgeClusters(ctx); err != nil {
 			return intended, nil, err
 		}
@@ -55,7 +55,7 @@ func (c *unpausing) unpauseClusters(ctx context.Context) error {
 			"act on them in the middle of the move.", pivot.Enumerate(intended.objects), resumed.namespace)
 		return intended, refusals, nil
 	})
-	if !agreed || err != nil {
+	if !confirmed || err != nil {
 		return err
 	}
 	if err := c.unpause(ctx, c.source, resumed); err != nil {
@@ -225,7 +225,7 @@ func goneSince(here *scope, departed pivot.Departure) []string {
 func (c *unpausing) unpauseHosts(ctx context.Context) error {
 	var chosen []*bmov1alpha1.BareMetalHost
 	var around []pivot.Neighbour
-	agreed, err := c.agree(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
 		seen, err := c.source.look(ctx, c.where.namespace)
 		if err != nil {
 			return intended, nil, err
@@ -244,7 +244,7 @@ func (c *unpausing) unpauseHosts(ctx context.Context) error {
 			pivot.Enumerate(intended.objects), seen.namespace)
 		return intended, refusals, nil
 	})
-	if !agreed || err != nil {
+	if !confirmed || err != nil {
 		return err
 	}
 	for _, host := range chosen {
