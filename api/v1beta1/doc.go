@@ -6,7 +6,7 @@
 //
 // Converting there and back loses nothing, in either direction. What one version cannot express waits in an annotation
 // while the object is seen in that version, and it is written only when there is something to keep. The price is that
-// every conversion is done twice, once to see what would be lost. Only what v1beta1 alone can say is given up where it
+// every conversion is done twice, once to see what would be lost. Fields that only v1beta1 has are dropped where they
 // would make the annotations too long for an API server.
 //
 // +kubebuilder:object:generate=true

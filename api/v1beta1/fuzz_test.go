@@ -155,7 +155,7 @@ func fewValues(seed int64) *randfill.Filler {
 	number := func(random randfill.Continue) int { return numbers[random.Intn(len(numbers))] }
 	legal := legalValues(runtimeserializer.CodecFactory{})
 	return randfill.NewWithSeed(seed).NilChance(0.4).NumElements(0, 3).Funcs(append(legal,
-		// Metadata is nobody's business here, and the kind is set already.
+		// The conversion ignores metadata, and the kind is set already.
 		func(*metav1.TypeMeta, randfill.Continue) {},
 		func(*metav1.ObjectMeta, randfill.Continue) {},
 		// An API server writes quantities in their shortest form.

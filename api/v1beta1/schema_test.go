@@ -37,7 +37,7 @@ const (
 	costTogether = 10_000_000
 )
 
-// unknownField begins the complaint about a field that the schema does not have.
+// unknownField begins the error about a field that the schema does not have.
 const unknownField = "unknown field "
 
 // definition is one version of a kind as the API server knows it.

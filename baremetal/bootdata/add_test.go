@@ -75,7 +75,7 @@ func TestAddTwice(t *testing.T) {
 				return // They have no list of files, and get one for good.
 			}
 			if diff := cmp.Diff(string(input), string(add(once, nil))); diff != "" {
-				t.Errorf("taking away differs from the data before:\n%s", diff)
+				t.Errorf("the data without the files differs from the data before:\n%s", diff)
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestAddToPacked(t *testing.T) {
 			}
 			without, err := bootdata.Add(got, bootdata.CloudConfig, nil)
 			if err != nil || !bytes.Equal(plain, test.unpack(without)) {
-				t.Errorf("taking away differs from the data before: %v", err)
+				t.Errorf("the data without the files differs from the data before: %v", err)
 			}
 			same, err := bootdata.Add(test.data, bootdata.CloudConfig, nil)
 			if err != nil || !bytes.Equal(test.data, same) {
@@ -293,6 +293,6 @@ func TestOwnFilesOfOthers(t *testing.T) {
 	}
 	got, err := bootdata.Add([]byte(inScript), "", nil)
 	if err != nil || string(got) != inScript {
-		t.Errorf("text of the user was taken away: %v\n%s", err, cmp.Diff(inScript, string(got)))
+		t.Errorf("text of the user was removed: %v\n%s", err, cmp.Diff(inScript, string(got)))
 	}
 }

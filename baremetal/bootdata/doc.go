@@ -32,8 +32,8 @@
 //   - A template that fails to render takes its part along and nothing else.
 //   - A write_files that is null swallows the added list, and makes the module write_files fail without it as well.
 //     It is refused where it can be seen.
-//   - Files written by cloud-init get missing directories with mode 0755. A directory with another mode is up to
-//     whoever reads the files.
+//   - Files written by cloud-init get missing directories with mode 0755. Programs that read the files
+//     set another mode.
 //
 // The content of the added files is base64, so jinja does not change it.
 //

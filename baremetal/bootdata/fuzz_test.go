@@ -78,7 +78,7 @@ func checkAdding(t *testing.T, data []byte, format string) (got, bare []byte) {
 	}
 	without := adding(t, got, format, nil)
 	if format == bootdata.CloudConfig && !bytes.Equal(plain(t, bare), plain(t, without)) {
-		t.Errorf("taking away differs from the data before:\n%s", cmp.Diff(string(bare), string(without)))
+		t.Errorf("the data without the files differs from the data before:\n%s", cmp.Diff(string(bare), string(without)))
 	}
 	if format == bootdata.CloudConfig && !bytes.Contains(data, []byte("metal3")) && !bytes.Equal(bare, data) {
 		t.Errorf("adding nothing changed the data:\n%s", cmp.Diff(string(data), string(bare)))
@@ -118,7 +118,7 @@ func adding(t *testing.T, data []byte, format string, files []bootdata.File) []b
 	return got
 }
 
-// ignitionMeaning decodes a config and takes away the files in front, and what is empty without them.
+// ignitionMeaning decodes a config and removes the files in front, and what is empty without them.
 func ignitionMeaning(t *testing.T, data []byte, own int) map[string]any {
 	t.Helper()
 	var config map[string]any

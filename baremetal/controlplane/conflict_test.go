@@ -178,7 +178,7 @@ func TestRouterIDConflicts(t *testing.T) {
 			want: router("Metal3Cluster metal3/b" + sameRouter),
 		},
 		"another ID":      {reason: "that is what it is for", around: clusters(neighbour("b", "172.22.0.3", routerID(51)))},
-		"another network": {reason: "nobody hears it", around: clusters(neighbour("b", "172.22.0.3", far))},
+		"another network": {reason: "its nodes do not hear it", around: clusters(neighbour("b", "172.22.0.3", far))},
 		"peers of their own": {
 			reason: "members talk to their peers alone",
 			own:    []func(*infrav1.Metal3Cluster){peers("172.22.0.11", "172.22.0.12")},
@@ -262,7 +262,7 @@ func TestAddressConflicts(t *testing.T) {
 				chooseAnother),
 		},
 		"mistakes": {
-			reason: "what cannot be read is for others to complain about",
+			reason: "other checks report what cannot be read",
 			own: []func(*infrav1.Metal3Cluster){func(cluster *infrav1.Metal3Cluster) {
 				cluster.Spec.Ironic.Endpoint = infrav1.IronicEndpoint{VirtualIPs: []string{"x"}, CIDRs: []string{"y"}}
 			}},
@@ -285,7 +285,7 @@ func TestInventoryConflicts(t *testing.T) {
 			want: address("Host h had 172.22.0.2" + again),
 		},
 		"machine": {
-			reason: "the hardware of its host was taken away, or it is another host",
+			reason: "the hardware of its host was removed, or it is another host",
 			around: controlplane.Surroundings{
 				Hosts:    []*bmov1alpha1.BareMetalHost{inspected("h", "other", "172.22.0.2"), {}},
 				Machines: []*infrav1.Metal3Machine{reporting("m", "172.22.0.9", "172.22.0.2")},

@@ -283,8 +283,8 @@ func TestFilesRefuses(t *testing.T) {
 			reason: "clients read one", want: "password is empty or has a line end",
 			change: func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("a\nb") },
 		},
-		"htpasswd of somebody else": {
-			reason: "nobody could log in", want: `no bcrypt hash for user "admin"`,
+		"htpasswd of another user": {
+			reason: "no user could log in", want: `no bcrypt hash for user "admin"`,
 			change: func(e *controlplane.Endpoint) { e.Credentials.Username = []byte("admin") },
 		},
 		"clear text": {
@@ -368,7 +368,7 @@ func TestKubelet(t *testing.T) {
 	}
 	endpoint.Ironic.Takeover, endpoint.Ironic.TakeoverAfterSilence = infrav1.TakeoverManual, nil
 	if _, err := controlplane.Files(endpoint); err != nil {
-		t.Errorf("nobody reads the Node with takeover Manual: %v", err)
+		t.Errorf("no guard reads the Node with takeover Manual: %v", err)
 	}
 }
 

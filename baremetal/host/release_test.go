@@ -160,8 +160,8 @@ func TestPlanReleaseMatrix(t *testing.T) {
 	}
 }
 
-// TestPlanReleaseAfterMove checks a host that has moved and whose status BMO has not restored: its Node still runs, with
-// the addresses that the machine would give back.
+// TestPlanReleaseAfterMove checks a host that has moved and whose status BMO has not restored: its Node still runs,
+// with the addresses that the machine would release.
 func TestPlanReleaseAfterMove(t *testing.T) {
 	tc := releaseCase{state: bmov1alpha1.StateNone}
 	arrived := edit(tc.in(host.Desired(tc.original(), claim(provisioning))),

@@ -106,7 +106,7 @@ func solicitUntilAnswered(ctx context.Context, socket int, servers unix.Sockaddr
 			return answer[:length], nil
 		}
 	}
-	return nil, fmt.Errorf("nobody answers: %w", errors.Join(ctx.Err(), sent, received))
+	return nil, fmt.Errorf("no answer: %w", errors.Join(ctx.Err(), sent, received))
 }
 
 func solicit(architecture uint16) []byte {

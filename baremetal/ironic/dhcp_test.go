@@ -77,10 +77,10 @@ func TestDHCPReservations(t *testing.T) {
 		t.Errorf("through the relay, the next server is %s", relayed.next)
 	}
 	// The unknown client sends first: a response to the known client after that shows that dnsmasq has read both.
-	stranger := from(0x99, discover(7, false))
+	unknown := from(0x99, discover(7, false))
 	known := discover(7, false)
-	if answers := answered(t, client, stranger, known); answers[0] || !answers[1] {
-		t.Errorf("the stranger was answered: %t, the known client: %t", answers[0], answers[1])
+	if answers := answered(t, client, unknown, known); answers[0] || !answers[1] {
+		t.Errorf("the unknown client was answered: %t, the known client: %t", answers[0], answers[1])
 	}
 }
 
@@ -317,7 +317,7 @@ func message(kind byte, current netip.Addr, options ...byte) []byte {
 	packet := make([]byte, 240)
 	packet[0], packet[1], packet[2] = 1, 1, 6
 	binary.BigEndian.PutUint32(packet[4:], questions.Add(1))
-	binary.BigEndian.PutUint16(packet[10:], 0x8000) // answer to everybody: the client has no address yet
+	binary.BigEndian.PutUint16(packet[10:], 0x8000) // broadcast the answer: the client has no address yet
 	if current.IsValid() {
 		copy(packet[12:], current.AsSlice())
 	}
@@ -445,7 +445,7 @@ func exchange(socket int, packet []byte) ([]byte, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("nobody answers for %s", 10*time.Second)
+	return nil, fmt.Errorf("no answer for %s", 10*time.Second)
 }
 
 func parse(t *testing.T, packet []byte) offer {

@@ -307,7 +307,7 @@ func complete(t *testing.T, spec corev1.PodSpec) {
 		names[container.Name] = true
 		if container.SecurityContext == nil || !slices.Equal(container.SecurityContext.Capabilities.Drop,
 			[]corev1.Capability{"ALL"}) || *container.SecurityContext.AllowPrivilegeEscalation {
-			t.Errorf("container %s keeps rights that nobody named", container.Name)
+			t.Errorf("container %s keeps rights that the table does not name", container.Name)
 		}
 	}
 	if !spec.HostNetwork || spec.DNSPolicy != corev1.DNSDefault || *spec.AutomountServiceAccountToken {
@@ -380,7 +380,7 @@ func TestRefuses(t *testing.T) {
 			reason: "port 0 is any", want: "all three are required", change: func(c *ironic.Config) { c.Ports.Image = 0 },
 		},
 		"kubelet without kubeconfig": {
-			reason: "the guard would ask nobody", want: `path "" of the kubelet is not an absolute path`,
+			reason: "the guard would have no server to ask", want: `path "" of the kubelet is not an absolute path`,
 			change: func(c *ironic.Config) { c.Kubelet = &ironic.Kubelet{} },
 		},
 		"kubelet on top of the state": {
@@ -400,7 +400,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.Kubelet.Files = []string{ironic.KubeconfigOfKubeadm} },
 		},
 		"range of another family": {
-			reason: "nobody serves it", want: "has no VIP of its family",
+			reason: "no server has it", want: "has no VIP of its family",
 			change: func(c *ironic.Config) { c.DHCP = dhcp6() },
 		},
 		"families mixed": {
@@ -408,7 +408,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.DHCP.DNS = dhcp6().DNS },
 		},
 		"range outside": {
-			reason: "dnsmasq answers nobody", want: "is not in 172.22.0.0/24",
+			reason: "dnsmasq answers no client", want: "is not in 172.22.0.0/24",
 			change: func(c *ironic.Config) { c.DHCP.End = netip.MustParseAddr("172.22.1.1") },
 		},
 		"range backwards": {
@@ -416,7 +416,7 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.DHCP.Begin, c.DHCP.End = c.DHCP.End, c.DHCP.Begin },
 		},
 		"own address in the range": {
-			reason: "it would be given away", want: "contains the VIP 172.22.0.2",
+			reason: "dnsmasq would offer it to a client", want: "contains the VIP 172.22.0.2",
 			change: func(c *ironic.Config) { c.DHCP.Begin = netip.MustParseAddr("172.22.0.1") },
 		},
 		"short lease": {

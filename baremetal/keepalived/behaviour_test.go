@@ -55,7 +55,7 @@ func (s *story) sayAll(file, word string) {
 	}
 }
 
-// calm is an interval that forgives a busy machine: nobody is taken for dead in less than a second and a half. A while
+// calm is an interval for a busy machine: no node counts as dead in less than a second and a half. A while
 // is longer than any node would wait.
 const (
 	calm  = 500 * time.Millisecond
@@ -110,11 +110,11 @@ func TestTimersOfARollout(t *testing.T) {
 	}
 }
 
-// build is the time before the move: nobody may hold anything, then the management side alone.
+// build is the time before the move: no node may hold a VIP, then the management side alone.
 func (s *story) build() {
 	s.stays("nothing is said", "", while)
 	s.sayAll("ironic-ok", "1")
-	s.stays("Ironic is healthy everywhere and nobody is armed", "", while)
+	s.stays("Ironic is healthy everywhere and no node is armed", "", while)
 	s.sayAll("ironic-ok", "0")
 	s.sayAll("armed", "1")
 	s.stays("all are armed and Ironic is healthy nowhere", "", while)
@@ -122,7 +122,7 @@ func (s *story) build() {
 	s.sayAll("ironic-ok", "1")
 	s.say("m", "armed", "1")
 	s.until("management alone is armed", s.holder("m"))
-	s.stays("and nobody else follows", s.holder("m"), while)
+	s.stays("and no other node follows", s.holder("m"), while)
 }
 
 // one waits until a or b holds the addresses and says who it is. Their ranks lie so few milliseconds apart that a busy
@@ -144,12 +144,12 @@ func (s *story) handOver() (holder, other string) {
 	s.say("m", "armed", "0")
 	s.one("management is demoted")
 	s.say("m", "armed", "1")
-	s.until("management is armed again and takes back after its delay", s.holder("m"))
+	s.until("management is armed again and reclaims the VIP after its delay", s.holder("m"))
 	s.crash("m")
 	return s.one("management loses power")
 }
 
-// failOver loses one thing after the other on the control plane. Nobody takes anything back. It ends where it began, with
+// failOver loses one thing after the other on the control plane. No node reclaims a VIP. It ends where it began, with
 // the other node lost.
 func (s *story) failOver(a, b string) (holder string) {
 	s.remove(a, "ironic-ok")

@@ -336,7 +336,7 @@ func (w *world) eventually(story string, holds func() bool) {
 	w.t.Helper()
 	limit, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond) //nolint:forbidigo // Nobody announces what a log says.
+	tick := time.NewTicker(5 * time.Millisecond) //nolint:forbidigo // A log sends no events.
 	defer tick.Stop()
 	for !holds() {
 		select {

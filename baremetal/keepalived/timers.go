@@ -49,9 +49,9 @@ func (t Timers) Missed() time.Duration {
 	return time.Duration(t.Adverts()) * t.Interval
 }
 
-// Forgiven is the silence of a holder that no standby takes over: the last advertisement was sent at most one interval
+// Tolerated is the silence of a holder that no standby takes over: the last advertisement was sent at most one interval
 // before the silence began.
-func (t Timers) Forgiven() time.Duration {
+func (t Timers) Tolerated() time.Duration {
 	return t.Missed() - t.Interval
 }
 

@@ -16,7 +16,7 @@ func TestTimers(t *testing.T) {
 		reason          string
 		interval, limit time.Duration
 		adverts         int
-		forgiven        time.Duration
+		tolerated       time.Duration
 		down, skew      [2]time.Duration
 	}{
 		"default": {
@@ -47,9 +47,9 @@ func TestTimers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			timers := keepalived.Timers{Interval: test.interval, Within: test.limit}
-			if timers.Adverts() != test.adverts || timers.Forgiven() != test.forgiven {
-				t.Errorf("%s: %d advertisements, %s forgiven; want %d, %s",
-					test.reason, timers.Adverts(), timers.Forgiven(), test.adverts, test.forgiven)
+			if timers.Adverts() != test.adverts || timers.Tolerated() != test.tolerated {
+				t.Errorf("%s: %d advertisements, %s tolerated; want %d, %s",
+					test.reason, timers.Adverts(), timers.Tolerated(), test.adverts, test.tolerated)
 			}
 			if got := [2]time.Duration{timers.DownTime(first), timers.DownTime(last)}; got != test.down {
 				t.Errorf("%s: taken over after %v, want %v", test.reason, got, test.down)
@@ -69,8 +69,8 @@ func TestTimersOfGroups(t *testing.T) {
 		timers := keepalived.Timers{Interval: interval, Within: keepalived.DefaultTakeoverWithin}
 		for nodes := 1; nodes <= 8; nodes++ {
 			members := map[string]int{
-				"management":            keepalived.Priority(keepalived.Management, 0),
-				"management, gave away": keepalived.Priority(keepalived.HandedOver, 0),
+				"management":              keepalived.Priority(keepalived.Management, 0),
+				"management, handed over": keepalived.Priority(keepalived.HandedOver, 0),
 			}
 			for ordinal := range nodes {
 				members[fmt.Sprintf("node %d", ordinal)] = keepalived.Priority(keepalived.ControlPlane, ordinal)
@@ -81,16 +81,16 @@ func TestTimersOfGroups(t *testing.T) {
 					t.Errorf("%s, %d nodes: %s takes over after %s, more than %s", interval, nodes, name, down, longest)
 				}
 				// The last advertisement was sent at most an interval before the silence began.
-				if earliest := down - interval; earliest <= timers.Forgiven() {
-					t.Errorf("%s, %d nodes: %s takes over after a silence of %s, and %s are forgiven",
-						interval, nodes, name, earliest, timers.Forgiven())
+				if earliest := down - interval; earliest <= timers.Tolerated() {
+					t.Errorf("%s, %d nodes: %s takes over after a silence of %s, and %s are tolerated",
+						interval, nodes, name, earliest, timers.Tolerated())
 				}
 			}
 		}
 	}
 	standard := keepalived.Timers{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin}
-	if standard.Forgiven() < 3*time.Second {
-		t.Errorf("by default a silence of %s is forgiven, want 3s", standard.Forgiven())
+	if standard.Tolerated() < 3*time.Second {
+		t.Errorf("by default a silence of %s is tolerated, want 3s", standard.Tolerated())
 	}
 	for ordinal := range 8 {
 		priority := keepalived.Priority(keepalived.ControlPlane, ordinal)

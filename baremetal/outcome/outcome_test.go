@@ -33,7 +33,7 @@ func TestOutcome(t *testing.T) {
 			want:   view{Done: true},
 		},
 		"DoneWithAfter": {
-			reason: "a phase may be done and still want to look again",
+			reason: "a phase may be done and still requeue",
 			in:     outcome.Done().WithAfter(time.Second),
 			want:   view{Done: true, After: time.Second},
 		},
@@ -43,7 +43,7 @@ func TestOutcome(t *testing.T) {
 			want:   view{Reason: "NoHost", Message: "Waiting for a host"},
 		},
 		"WaitingWithAfter": {
-			reason: "where no event comes, the outcome says when to look again",
+			reason: "without an event, the outcome says when to requeue",
 			in:     outcome.Waiting("NoHost", "Waiting for a host").WithAfter(time.Minute),
 			want:   view{Reason: "NoHost", Message: "Waiting for a host", After: time.Minute},
 		},

@@ -210,7 +210,7 @@ func TestWithoutOrphans(t *testing.T) {
 		want         map[string]string
 	}{
 		"NoRemediation": {
-			reason:      "nobody else would ever power the host on; requests of users stay",
+			reason:      "no other controller would power the host on; requests of users stay",
 			annotations: of("gone", "1"), machine: machine, want: foreign,
 		},
 		"RemediationsOfOtherMachines": {

@@ -73,7 +73,7 @@ func TestProtectOperators(t *testing.T) {
 		"runs elsewhere":     {"w-0 does not matter", nodes{master(), node("w-0")}, pods{pod("cp-0")}, true},
 		"pending":            {"only w-0 could run it", nodes{master(), node("w-0")}, pods{pod("")}, false},
 		"selector":           {"w-1 lacks the label", nodes{node("w-0"), node("w-1")}, pods{pod("w-0", selecting(map[string]string{"bmo": "yes"}))}, false},
-		"preferred":          {"the taint is a wish", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}))}, pods{pod("w-0")}, true},
+		"preferred":          {"the taint is a preference", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}))}, pods{pod("w-0")}, true},
 		"evicts":             {"the pod would be deleted", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute}))}, pods{pod("w-0")}, false},
 		"ended pod":          {"it says nothing", nodes{node("w-0")}, pods{pod("w-0", ended)}, true},
 		"none":               {"BMO runs outside of the cluster", nodes{node("w-0")}, nil, true},

@@ -49,7 +49,7 @@ func TestRecall(t *testing.T) {
 			},
 		},
 		"Broken": {
-			reason:      "somebody has edited the annotation",
+			reason:      "a user has edited the annotation",
 			annotations: map[string]string{infrav1.RemediationAnnotation: "{"}, status: status(gone),
 			want: remediation.Record{Phase: gone, RetryCount: 1, LastRemediated: at(500)},
 		},

@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// TestEveryField sets each field that a pod can have, alone, and writes down whether the pod is refused. A new version of
-// Kubernetes changes the list: whoever updates it decides for each new field whether it refers to an API server.
+// TestEveryField sets each field that a pod can have, alone, and writes down whether the pod is refused. A new version
+// of Kubernetes changes the list: decide for each new field whether it refers to an API server.
 func TestEveryField(t *testing.T) {
 	var lines []string
 	for _, field := range fieldsOf(reflect.TypeFor[corev1.PodSpec](), "spec", nil) {
@@ -148,7 +148,7 @@ func set(value reflect.Value, steps []int) {
 		value.Set(reflect.MakeMap(value.Type()))
 		value.SetMapIndex(reflect.New(value.Type().Key()).Elem(), reflect.New(value.Type().Elem()).Elem())
 	default:
-		panic(fmt.Sprintf("nobody said how to set a %s", value.Kind()))
+		panic(fmt.Sprintf("add how to set a %s", value.Kind()))
 	}
 }
 

@@ -110,12 +110,12 @@ func TestRouterIDs(t *testing.T) {
 		groups []vip.Group
 		want   []int
 	}{
-		"alone":        {"as it was before anybody compared", []vip.Group{a}, []int{alone}},
+		"alone":        {"without a comparison", []vip.Group{a}, []int{alone}},
 		"in order":     {"the first keeps it, the others step aside", []vip.Group{a, b, c}, []int{alone, alone + 1, alone + 2}},
 		"other order":  {"age decides, not the name", []vip.Group{c, a, b}, []int{alone, alone + 1, alone + 2}},
 		"given":        {"what is given stays, even to a younger one", []vip.Group{a, at("x", "172.22.0.9", alone)}, []int{alone + 1, alone}},
 		"given twice":  {"a person wanted it so; it is reported", []vip.Group{at("x", "172.22.0.8", 9), at("y", "172.22.0.9", 9)}, []int{9, 9}},
-		"far away":     {"nobody hears it", []vip.Group{a, far}, []int{alone, alone}},
+		"far away":     {"no node of the other network hears it", []vip.Group{a, far}, []int{alone, alone}},
 		"one endpoint": {"the nodes of both are one group", []vip.Group{at(same[0], "172.22.0.2", 77), b, a}, []int{77, alone, 77}},
 	}
 	for name, tc := range cases {
@@ -167,7 +167,7 @@ func TestGroupID(t *testing.T) {
 		t.Errorf("with ID 77 it is %d", got)
 	}
 	if (vip.Group{}).Shares(netip.Addr{}) {
-		t.Error("no address is shared by nobody")
+		t.Error("no clusters share no address")
 	}
 }
 

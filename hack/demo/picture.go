@@ -151,7 +151,7 @@ func notes(page timeline.Page, y int) []pictureText {
 	for i, mark := range page.Marks {
 		texts = append(texts, fmt.Sprintf("%d  %s", i+1, mark.Text))
 	}
-	texts = append(texts, "red: nobody")
+	texts = append(texts, "red: none")
 	perColumn := (len(texts) + columns - 1) / columns
 	made := make([]pictureText, 0, len(texts))
 	for i, text := range texts {

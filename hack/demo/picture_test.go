@@ -38,7 +38,7 @@ func TestDraw(t *testing.T) {
 	drawing, err := recording{
 		Title: "A <pivot>", Began: began,
 		Tracks: []timeline.Track{{Name: "holds & answers", Spans: []timeline.Span{
-			{From: began, To: after(50), What: "management"}, {From: after(50), To: after(51), What: timeline.Nobody},
+			{From: began, To: after(50), What: "management"}, {From: after(50), To: after(51), What: timeline.None},
 			{From: after(51), To: after(100), What: "host-0"},
 		}}},
 		Marks: []timeline.Mark{{At: after(25), What: "moved"}, {At: after(51), What: `"host-0" > "management"`}},
@@ -58,7 +58,7 @@ func TestDraw(t *testing.T) {
 		`<title>A &lt;pivot&gt;</title>`, `>holds &amp; answers</text>`, `class="bar">management</text>`,
 		// The second bar begins in the middle of the lane and is too narrow for a text.
 		`<rect x="540.0" y="52" width="8.2" height="24" class="c0"/></g>`,
-		`>1  25.0 s: moved</text>`, `>red: nobody</text>`,
+		`>1  25.0 s: moved</text>`, `>red: none</text>`,
 	} {
 		if !strings.Contains(drawing, part) {
 			t.Errorf("the picture has no %s:\n%s", part, drawing)

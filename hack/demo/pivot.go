@@ -147,7 +147,7 @@ func calm(spans []witness.Span) []witness.Span {
 		switch {
 		case last >= 0 && kept[last].Who == span.Who:
 			kept[last].To = span.To
-		case last >= 0 && span.Who == witness.Nobody && span.Length() < missed:
+		case last >= 0 && span.Who == witness.None && span.Length() < missed:
 			kept[last].To = span.To
 		default:
 			kept = append(kept, span)

@@ -22,12 +22,12 @@ func TestCalm(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	after := func(tenths int) time.Time { return began.Add(time.Duration(tenths) * 100 * time.Millisecond) }
 	got := calm([]witness.Span{
-		{From: began, To: after(10), Who: "a"}, {From: after(10), To: after(11), Who: witness.Nobody},
-		{From: after(11), To: after(20), Who: "a"}, {From: after(20), To: after(30), Who: witness.Nobody},
+		{From: began, To: after(10), Who: "a"}, {From: after(10), To: after(11), Who: witness.None},
+		{From: after(11), To: after(20), Who: "a"}, {From: after(20), To: after(30), Who: witness.None},
 		{From: after(30), To: after(40), Who: "b"}, {From: after(40), To: after(41), Who: "a and b"},
 	})
 	want := []witness.Span{
-		{From: began, To: after(20), Who: "a"}, {From: after(20), To: after(30), Who: witness.Nobody},
+		{From: began, To: after(20), Who: "a"}, {From: after(20), To: after(30), Who: witness.None},
 		{From: after(30), To: after(40), Who: "b"}, {From: after(40), To: after(41), Who: "a and b"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

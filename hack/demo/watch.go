@@ -195,7 +195,7 @@ func (w world) free() int {
 // until prints changes until a condition is met, and marks the duration.
 func (s *story) until(ctx context.Context, what string, wanted func(world) bool) error {
 	started := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("gave up after %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("ended after %s", patience))
 	defer cancel()
 	defer s.screen.clear()
 	ticker := time.NewTicker(lookEvery)

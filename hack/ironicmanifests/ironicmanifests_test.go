@@ -64,7 +64,7 @@ func TestLocate(t *testing.T) {
 		"Prefix":  {reason: "the length of the prefix", text: "27", want: spot{origin: origin{"PROVISIONING_CIDR", true}}, is: true},
 		"Second":  {reason: "an address after another", text: "--addresses=" + placeholderIP + "," + placeholderSecondIP, want: spot{origin{name: "SECOND_IP"}, part{",", 1}}, is: true},
 		"Nothing": {reason: "what has nothing to do with a value", text: "node"},
-		"URL":     {reason: "a value within a text would stay as it is in everybody's cluster", text: "http://" + placeholderIP + ":6180", wantErr: "no replacement reaches PROVISIONING_IP"},
+		"URL":     {reason: "a value within a text would stay as it is in all clusters", text: "http://" + placeholderIP + ":6180", wantErr: "no replacement reaches PROVISIONING_IP"},
 		"List":    {reason: "the second of two values would stay", text: "--addresses=" + placeholderIP + ",fd00::2", wantErr: "no replacement reaches PROVISIONING_IP"},
 	}
 	for name, tc := range cases {
@@ -202,7 +202,7 @@ func TestCheckRefuses(t *testing.T) {
 		"RouterID":  {reason: "a router ID that others use", changed: []string{"VIRTUAL_ROUTER_ID=1"}, want: "use 3 to 255"},
 		"NoNumber":  {reason: "a router ID that is none", changed: []string{"VIRTUAL_ROUTER_ID="}, want: "use a number"},
 		"Component": {reason: "there is none of the name", components: "unicasts", want: `"unicasts" is no component`},
-		"NoPeers":   {reason: "a list that nobody wrote", components: "unicast", want: "there are 0; list them"},
+		"NoPeers":   {reason: "an empty list", components: "unicast", want: "there are 0; list them"},
 		"NoList":    {reason: "commas without a list", components: "unicast", peers: "172.22.0.10,172.22.0.21", want: "reading peers"},
 		"OneFamily": {reason: "the second address would have no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may hold fd00:172:22::2"},
 		"Alike":     {reason: "two of one family may part", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},

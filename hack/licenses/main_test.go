@@ -28,7 +28,7 @@ func TestRecognise(t *testing.T) {
 		"BSD2":    {"without a clause about names", bsd, []string{"BSD-2-Clause"}},
 		"BSD3":    {"with it", bsd + " Neither the name of", []string{"BSD-3-Clause"}},
 		"GPL":     {"it must be recognised to be refused", gpl, []string{"GPL"}},
-		"Unknown": {"somebody has to read it", "All rights reserved", nil},
+		"Unknown": {"a person must read it", "All rights reserved", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 		"Refused": {"it is not on the list", map[string]string{"COPYING": gpl}, "m v1 has the licence GPL: replace the module"},
 		"Second":  {"each file counts", map[string]string{"LICENSE": mit, "LICENSE.gpl": gpl}, "has the licence GPL"},
 		"Missing": {"without a licence nothing is allowed", map[string]string{"README": mit}, "m v1 has no licence file"},
-		"Unknown": {"nobody has read it", map[string]string{"LICENSE": "?"}, "unknown licence in LICENSE"},
+		"Unknown": {"no person has read it", map[string]string{"LICENSE": "?"}, "unknown licence in LICENSE"},
 		"Docs":    {"documents are not linked", map[string]string{"LICENSE": mit, "LICENSE.docs": "?"}, ""},
 	}
 	for name, tc := range cases {

@@ -95,7 +95,7 @@ func TestMemory(t *testing.T) {
 			},
 		},
 		{
-			"its move is given up", forget("c", 2),
+			"its move is cancelled", forget("c", 2),
 			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a", "host-0"), with("b", "host-1")...)},
 		},
 		{"the others come back", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-1")}},

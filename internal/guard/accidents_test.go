@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// TestAccidents tells of a control plane that is hit by what hits clusters, with everything real as in TestPivot. Nobody
-// who comes back takes anything back.
+// TestAccidents tells of a control plane that is hit by what hits clusters, with everything real as in TestPivot. No
+// program who comes back takes anything back.
 func TestAccidents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(n *node) {
@@ -88,13 +88,13 @@ func (c *cluster) comesBack(n, holder *node) {
 	throughout(c.t, 3*time.Second, "who comes back takes nothing", heldBy(holder, c.all...))
 }
 
-// pullCable takes the carrier from the holder, and gives it back. It returns the next one.
+// pullCable unplugs the cable of the holder, and plugs it in. It returns the next holder.
 func (c *cluster) pullCable() *node {
 	t := c.t
 	holder := c.holder("before", c.all...)
 	before := holder.kubelet.count()
 	holder.turnPort(false)
-	eventually(t, generous, "the cable is out", nobody(holder))
+	eventually(t, generous, "the cable is out", noHolder(holder))
 	next := c.holder("the cable is out", c.all...)
 	holder.kubelet.killed(before)
 	lost := transitions(next, "backup")
@@ -138,7 +138,7 @@ func TestCableReturns(t *testing.T) {
 }
 
 // divide cuts the holder off from the others, while all have a carrier: both sides serve, until they are one again. No
-// database of that time lasts, because nobody knows whose Ironic the controllers used.
+// database of that time lasts, because it is unknown whose Ironic the controllers used.
 func (c *cluster) divide() {
 	t := c.t
 	holder := c.holder("before", c.all...)
@@ -193,14 +193,15 @@ func (c *cluster) loseOneFamily() {
 	must(t, holder.links.AddrDel(link, address))
 	eventually(t, generous, "the holder notices", func() string { return greater(transitions(holder, "backup"), lost) })
 	c.holder("both addresses are together again", c.all...)
-	// Who loses the addresses loses its Ironic as well, so whoever takes them first may have to give them away once more.
+	// A node that loses the VIPs loses its Ironic as well, so the first node that takes them may have to release them
+	// again.
 	eventually(t, patient, "clients reach both addresses on one node", func() string {
 		for _, n := range c.all {
 			if heldBy(n, c.all...)() == "" {
 				return c.serves(n)()
 			}
 		}
-		return "nobody holds both"
+		return "no node holds both"
 	})
 }
 

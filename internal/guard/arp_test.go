@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askInterval is how often a client asks who has the address. It is the resolution of what it measures.
+// askInterval is how often a client sends an ARP request for the VIP. It is the resolution of what it measures.
 const askInterval = 10 * time.Millisecond
 
-// claim is one answer to the question who has the address.
+// claim is one answer to an ARP request for the VIP.
 type claim struct {
 	at  time.Time
 	who string
 }
 
-// census asks the network all the time who has the IPv4 address, and keeps all answers. Unlike the cache of a system it
+// census sends ARP requests for the IPv4 VIP all the time, and keeps all answers. Unlike the cache of a system it
 // sees when two answer.
 type census struct {
 	names  map[string]string
@@ -53,7 +53,7 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	}))
 	must(tb, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
 	question := question(link.Attrs().HardwareAddr, client.address4.AsSlice())
-	everybody := &unix.SockaddrLinklayer{
+	broadcast := &unix.SockaddrLinklayer{
 		Protocol: binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}), Ifindex: link.Attrs().Index,
 		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	}
@@ -63,7 +63,7 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 		ticks := time.NewTicker(askInterval)
 		defer ticks.Stop()
 		for {
-			_ = unix.Sendto(socket, question, 0, everybody)
+			_ = unix.Sendto(socket, question, 0, broadcast)
 			select {
 			case <-stop:
 				return
@@ -149,7 +149,7 @@ func (c *census) overlap(then time.Time, old string) time.Duration {
 	return longest
 }
 
-// gap is the longest time between two answers, whoever gave them.
+// gap is the longest time between two answers of any node.
 func (c *census) gap(from, to time.Time) time.Duration {
 	longest, last := time.Duration(0), from
 	for _, claim := range c.since(from) {
@@ -253,9 +253,9 @@ func TestShared(t *testing.T) {
 		reason, in string
 		want       int
 	}{
-		"nobody":     {reason: "nothing is shared", in: "..."},
+		"no answer":  {reason: "nothing is shared", in: "..."},
 		"one":        {reason: "one alone, with an answer that was lost", in: "aaa.aaa"},
-		"moves":      {reason: "nobody has it while it moves", in: "aaa..........bbb"},
+		"moves":      {reason: "no node has it while it moves", in: "aaa..........bbb"},
 		"comes back": {reason: "one at a time", in: "aaa..........bbb..........aaa"},
 		"two":        {reason: "from the first answer of the second to the last of the first", in: "aaa2222bbb", want: 4},
 		"in turns":   {reason: "answers are lost, and the address is not", in: "aababbabb", want: 5},

@@ -37,7 +37,7 @@ func (r *row) add(value float64) {
 	r.values = append(r.values, value)
 }
 
-// print writes the table. A row without figures fails the bench: a goal that nobody has measured is not reached.
+// print writes the table. A row without figures fails the bench: a goal without a measurement is not reached.
 func (m *measures) print(b *testing.B) {
 	b.Helper()
 	var table strings.Builder
@@ -67,7 +67,7 @@ func BenchmarkEndpoint(b *testing.B) {
 	all.print(b)
 }
 
-// stage is a control plane of three nodes with clients that watch. It waits as long as a node that nobody configured.
+// stage is a control plane of three nodes with clients that watch. It waits as long as a node with the defaults.
 type stage struct {
 	*lab
 	nodes  []*node

@@ -24,11 +24,11 @@ const (
 	exitUsage   = 2
 )
 
-const usage = `Usage: guard [run] [flags]                         hold the Ironic address by the rules, as process 1
-       guard gate --while-vip [flags] -- PROGRAM...  run a program only while the address is here
-       guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the address: freeze it when the
-                                                     address leaves, and kill it and fail when the term is over;
-                                                     with --while-vip it starts with the address
+const usage = `Usage: guard [run] [flags]                         hold the VIP by the rules, as process 1
+       guard gate --while-vip [flags] -- PROGRAM...  run a program only while the VIP is here
+       guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the VIP: stop it (SIGSTOP)
+                                                     when the VIP leaves, and kill it and fail when the term is
+                                                     over; with --while-vip it starts with the VIP
        guard probe livez|readyz [flags]              ask a running guard
        guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
                      [--copy=FROM:TO]...             copy this program for containers that do not have it, make
@@ -137,7 +137,7 @@ func (p *place) add(flags *flag.FlagSet) {
 	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard "+
 		"of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
 	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
-	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the address, where no settings name one")
+	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP, where no settings name one")
 }
 
 // find tells the gate where to look.
@@ -167,10 +167,11 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 	var gate Gate
 	flags := newFlags("gate", environment)
 	where.add(flags)
-	flags.BoolVar(&gate.WhileHere, "while-vip", false, "start the program when the address comes, and end it, with time "+
-		"to do so, when the address leaves")
-	flags.BoolVar(&gate.UntilLost, "until-lost", false, "freeze the program when the address leaves, let it continue "+
-		"when the address is back in the same term, and else kill it and fail; a program that ends in its term starts again")
+	flags.BoolVar(&gate.WhileHere, "while-vip", false, "start the program when the VIP comes, and end it, with time "+
+		"to do so, when the VIP leaves")
+	flags.BoolVar(&gate.UntilLost, "until-lost", false, "stop the program (SIGSTOP) when the VIP leaves, let it "+
+		"continue when the VIP is back in the same term, and else kill it and fail; a program that ends in its term starts "+
+		"again")
 	several(flags, "sweep", "pattern of absolute paths to delete when the gate starts", &gate.Sweep)
 	several(flags, "renew", "pattern of absolute paths to delete before each start of the program", &gate.Renew)
 	several(flags, "again", "NAME=value, a variable for a program that starts again in its term", &gate.Again)

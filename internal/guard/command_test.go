@@ -38,11 +38,11 @@ func TestMainRefuses(t *testing.T) {
 		"gate, no settings":     {arguments: []string{"gate", "--while-vip", "--settings=/no/such", "--", "true"}, code: 1, says: "PROVISIONING_IP"},
 		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
 		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
-		"nobody answers":        {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
+		"no answer":             {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
 		"prepare nothing":       {arguments: []string{"prepare"}, code: 2, says: "--install"},
 		"install in the air":    {arguments: []string{"prepare", "--install=a"}, code: 1, says: "absolute"},
 		"install nowhere":       {arguments: []string{"prepare", "--install=/dev/null"}, code: 1, says: "/dev/null"},
-		"prepare for nobody":    {arguments: []string{"prepare", "--directory=/a"}, code: 2, says: "997:994"},
+		"prepare without owner": {arguments: []string{"prepare", "--directory=/a"}, code: 2, says: "997:994"},
 		"prepare for root only": {arguments: []string{"prepare", "--owner=ironic", "--directory=/a"}, code: 2, says: "997:994"},
 		"prepare half a copy":   {arguments: []string{"prepare", "--owner=1:1", "--copy=/a"}, code: 2, says: "/from:/to"},
 		"prepare in the air":    {arguments: []string{"prepare", "--owner=1:1", "--directory=a"}, code: 1, says: "absolute"},
@@ -81,7 +81,7 @@ func TestEnvironmentThatCannotBeUsed(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give files away")
+		t.Skip("needs root, to change owners of files")
 	}
 	folder := t.TempDir()
 	from, to, shared := filepath.Join(folder, "from"), filepath.Join(folder, "private", "auth", "to"), filepath.Join(folder, "a", "b")
@@ -108,11 +108,11 @@ func TestPrepare(t *testing.T) {
 	info, err := os.Stat(folder)
 	must(t, err)
 	if system, _ := info.Sys().(*syscall.Stat_t); system.Uid != 0 {
-		t.Error("a directory that was there was given away")
+		t.Error("the owner of an existing directory was changed")
 	}
 }
 
-// TestPrepareCloses: whoever wrote the files of the node may have made their directory for everybody.
+// TestPrepareCloses: the directory of the files of the node may be open to all users.
 func TestPrepareCloses(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -152,7 +152,8 @@ func TestPrepareCloses(t *testing.T) {
 	}
 }
 
-// TestPrepareFollowsNoLinks: who may write below a directory must not choose what root gives away.
+// TestPrepareFollowsNoLinks: a user that may write below a directory must not choose the files whose owner root
+// changes.
 func TestPrepareFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -177,7 +178,7 @@ func TestPrepareFollowsNoLinks(t *testing.T) {
 	info, err := os.Stat(treasure)
 	must(t, err)
 	if system, _ := info.Sys().(*syscall.Stat_t); system.Uid == 997 {
-		t.Error("the directory behind the link was given away")
+		t.Error("the owner of the directory behind the link was changed")
 	}
 }
 

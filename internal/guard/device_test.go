@@ -85,8 +85,8 @@ func TestChoosesItsInterface(t *testing.T) {
 	// Settings that mean another interface.
 	n.use(n.choosing([]string{other.Attrs().HardwareAddr.String()}, ""))
 	eventually(t, generous, "the other interface is named", func() string { return differs("mgmt0", n.file("interface")) })
-	eventually(t, generous, "the VIP left the old one", nobody(n))
-	eventually(t, generous, "the program ended", gate.says("The address has left, and the program has ended"))
+	eventually(t, generous, "the VIP left the old one", noHolder(n))
+	eventually(t, generous, "the program ended", gate.says("The VIP has left, and the program has ended"))
 
 	n.use(n.choosing([]string{mac}, ""))
 	eventually(t, generous, "the VIP is back", heldBy(n, n))
@@ -124,7 +124,7 @@ func TestTellsTwoInterfacesApart(t *testing.T) {
 		if !strings.Contains(body, "interfaces [eth0 mgmt0] have") {
 			return body
 		}
-		return nobody(n)()
+		return noHolder(n)()
 	})
 }
 

@@ -116,7 +116,7 @@ func (n *node) bootMachines(tb testing.TB) *machines {
 	return m
 }
 
-// send asks on behalf of a machine and returns the number of the transaction. Everybody is to hear the answer: the machine
+// send asks on behalf of a machine and returns the number of the transaction. The answer is broadcast: the machine
 // has no address yet.
 func (m *machines) send(machine byte, kind dhcpv4.MessageType, also ...dhcpv4.Modifier) dhcpv4.TransactionID {
 	question, err := dhcpv4.New(append([]dhcpv4.Modifier{
@@ -130,7 +130,7 @@ func (m *machines) send(machine byte, kind dhcpv4.MessageType, also ...dhcpv4.Mo
 	m.mutex.Lock()
 	m.asked++
 	m.mutex.Unlock()
-	// While the cable is out there is nobody to send to.
+	// While the cable is unplugged, there is no receiver.
 	_ = unix.Sendto(m.socket, question.ToBytes(), 0, &unix.SockaddrInet4{
 		Port: dhcpv4.ServerPort, Addr: [4]byte{255, 255, 255, 255},
 	})
@@ -166,7 +166,7 @@ func (m *machines) to(transaction dhcpv4.TransactionID) []*dhcpv4.DHCPv4 {
 	return slices.Clone(m.answers[transaction])
 }
 
-// ask sends a question again and again until somebody answers: a server looks first whether the address that it offers
+// ask sends a question again and again until a server answers: a server first tests whether the address that it offers
 // is free, and may just have been started.
 func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
@@ -184,7 +184,7 @@ func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DH
 				return ""
 			}
 		}
-		return "nobody answers"
+		return "no answer"
 	})
 	return said
 }
@@ -204,7 +204,7 @@ func (m *machines) lease(machine byte) net.IP {
 	return given.YourIPAddr
 }
 
-// rebind asks anybody to prolong the lease of a machine, initReboot whether it still holds after a restart.
+// rebind asks all servers to prolong the lease of a machine, initReboot whether it still holds after a restart.
 func (m *machines) rebind(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
 	return m.ask("an answer to REBIND", func() dhcpv4.TransactionID {

@@ -40,7 +40,7 @@ type facts struct {
 	latency     prometheus.Histogram
 	failures    *prometheus.CounterVec
 	peers       *prometheus.GaugeVec
-	strangers   *prometheus.GaugeVec
+	foreign     *prometheus.GaugeVec
 	alive       prometheus.Gauge
 	restarts    prometheus.Counter
 	reloads     prometheus.Counter
@@ -59,20 +59,20 @@ func newFacts() *facts {
 	}
 	f := &facts{
 		registry: prometheus.NewRegistry(),
-		holder:   prometheus.NewGauge(gauge("vip_holder", "1 while this node holds the Ironic address.")),
+		holder:   prometheus.NewGauge(gauge("vip_holder", "1 while this node holds the VIP.")),
 		transitions: prometheus.NewCounterVec(
-			counter("vip_transitions_total", "Arrivals and departures of the address."), []string{"to"}),
+			counter("vip_transitions_total", "Arrivals and departures of the VIP."), []string{"to"}),
 		well: prometheus.NewGauge(gauge("ironic_ok", "1 while the Ironic of this node is well.")),
 		armed: prometheus.NewGaugeVec(
-			gauge("armed", "1 while this node may hold the address, and why."), []string{"reason"}),
+			gauge("armed", "1 while this node may hold the VIP, and why."), []string{"reason"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: metricPrefix + "probe_duration_seconds", Help: "How long the checks of Ironic take.",
 			Buckets: []float64{.005, .02, .05, .1, .2, .4, .8},
 		}),
 		failures: prometheus.NewCounterVec(counter("probe_failures_total", "Failed checks of Ironic."), []string{"reason"}),
 		peers: prometheus.NewGaugeVec(gauge("peer_last_seen_timestamp_seconds",
-			"When a peer last said that it holds the address."), []string{"peer"}),
-		strangers: prometheus.NewGaugeVec(
+			"When a peer last announced that it holds the VIP."), []string{"peer"}),
+		foreign: prometheus.NewGaugeVec(
 			gauge("foreign_speaker", "1 for each VRRP speaker that collides with ours."), []string{"source"}),
 		alive:      prometheus.NewGauge(gauge("keepalived_running", "1 while keepalived runs.")),
 		restarts:   prometheus.NewCounter(counter("keepalived_deaths_total", "How often keepalived died by itself.")),
@@ -80,7 +80,7 @@ func newFacts() *facts {
 		valid:      prometheus.NewGauge(gauge("settings_valid", "0 while the settings cannot be used, or fit no interface.")),
 		nodeErrors: prometheus.NewCounter(counter("node_read_errors_total", "Failed reads of the Node object.")),
 	}
-	f.registry.MustRegister(f.holder, f.transitions, f.well, f.armed, f.latency, f.failures, f.peers, f.strangers,
+	f.registry.MustRegister(f.holder, f.transitions, f.well, f.armed, f.latency, f.failures, f.peers, f.foreign,
 		f.alive, f.restarts, f.reloads, f.valid, f.nodeErrors)
 	return f
 }
@@ -148,7 +148,7 @@ func (f *facts) setAnnotation(answer policy.Answer) {
 	f.annotation = answer
 }
 
-// setPending says whether Ironic is frozen, because the address left and may return in the same term.
+// setPending records whether Ironic is stopped, because the VIP left and may return in the same term.
 func (f *facts) setPending(pending bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -215,7 +215,7 @@ func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
 
 // linked says whether the interface works, or has stopped so shortly ago that no other node can have missed the holder.
 func (s snapshot) linked(timers keepalived.Timers, now time.Time) bool {
-	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < timers.Forgiven()
+	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < timers.Tolerated()
 }
 
 func (f *facts) snapshot() snapshot {

@@ -79,7 +79,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestSilence takes the address because the management side is not heard, and gives it back when it is.
+// TestSilence takes the VIP while the management side is not heard, and releases it when the management side is heard.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -170,13 +170,13 @@ func TestOneAddress(t *testing.T) {
 	throughout(t, 4*time.Second, "the guard extends the lease", lease)
 }
 
-// TestLowPriorityStranger: who speaks for the VIP with a priority of no member, and does not hear the holder, takes
-// nothing from it.
-func TestLowPriorityStranger(t *testing.T) {
+// TestLowPriorityForeignSpeaker: a node that speaks for the VIP with a priority of no member, and does not hear the
+// holder, takes nothing from it.
+func TestLowPriorityForeignSpeaker(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	n, stranger := l.addNode("n"), l.addNode("stranger")
-	n.configure(vip.ControlPlane, n, stranger)
+	n, foreign := l.addNode("n"), l.addNode("foreign")
+	n.configure(vip.ControlPlane, n, foreign)
 	settings := n.settings
 	settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
 	n.use(settings)
@@ -184,10 +184,10 @@ func TestLowPriorityStranger(t *testing.T) {
 	n.startIronic()
 	n.start()
 	eventually(t, generous, "the node holds the VIP", heldBy(n, n))
-	stop := stranger.speak([]byte{0x31, 51, 5, 1, 0, 20, 0, 0, 172, 22, 0, 2})
+	stop := foreign.speak([]byte{0x31, 51, 5, 1, 0, 20, 0, 0, 172, 22, 0, 2})
 	defer stop()
-	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, stranger.address4)
-	eventually(t, generous, "the stranger is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
+	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, foreign.address4)
+	eventually(t, generous, "the foreign speaker is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
 	lost := transitions(n, "backup")
 	throughout(t, 6*time.Second, "the node keeps the VIP", heldBy(n, n))
 	if again := transitions(n, "backup"); again != lost {

@@ -38,15 +38,15 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 // untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
 // met exactly: soon after, another node may take the address.
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
-	patience := member.Timers(settings).Forgiven()
+	patience := member.Timers(settings).Tolerated()
 	if left := time.Until(g.facts.snapshot().downSince.Add(patience)); left > 0 {
 		return min(filesInterval, left)
 	}
 	return filesInterval
 }
 
-// nudge wakes whoever waits for the channel. One that is awake already looks again.
-func nudge(channel chan<- struct{}) {
+// notify makes the reader of the channel run once more. It does not block.
+func notify(channel chan<- struct{}) {
 	select {
 	case channel <- struct{}{}:
 	default:
@@ -59,7 +59,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
 	divided := g.isDivided(settings, current)
 	if divided && g.book.Record().Term != 0 {
-		g.log.Warn("Another node of the control plane holds the address as well: its database ends on both")
+		g.log.Warn("Another node of the control plane holds the VIP as well: its database ends on both")
 		g.book = term.Book{}
 	}
 	current.pending = g.enterTerm(settings, current, well && !divided, now)
@@ -67,22 +67,22 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))
 	if decision != g.decision {
-		g.log.Info("May this node hold the address", "armed", decision.Armed, "reason", decision.Reason)
+		g.log.Info("May this node hold the VIP", "armed", decision.Armed, "reason", decision.Reason)
 		g.decision = decision
 	}
 	g.facts.setVerdict(fit, decision, now)
 	record := g.book.Record()
-	record.Patience = member.Timers(settings).Forgiven()
+	record.Patience = member.Timers(settings).Tolerated()
 	err := errors.Join(
 		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
 		track.Ensure(inState(settings, track.Holder), current.holding),
 		track.Say(inState(settings, track.Interface), settings.Interface+"\n"),
 		track.Say(inState(settings, track.Term), record.String()))
 	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
-	g.wish(settings, current.seen, err == nil)
+	g.direct(settings, current.seen, err == nil)
 }
 
-// enterTerm decides on the term of the address, and returns whether the address has left and may return in it.
+// enterTerm decides on the term of the VIP, and returns whether the VIP has left and may return in it.
 func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool, now time.Time) bool {
 	interval := time.Duration(settings.AdvertisementInterval)
 	before := g.book.Record().Term
@@ -92,7 +92,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	}
 	g.book.Enter(now, seen)
 	if after := g.book.Record().Term; after != before {
-		g.log.Info("The term of the address", "before", before, "now", after)
+		g.log.Info("The term of the VIP", "before", before, "now", after)
 	}
 	pending := g.book.Pending(seen)
 	g.facts.setPending(pending)
@@ -100,12 +100,12 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 }
 
 // isDivided returns true if this node hears another one of its control plane that holds the VIP as well. For a while
-// the two have not heard one another, and nobody knows whose Ironic the controllers used: both databases end, and both
-// nodes give the VIP away.
+// the two nodes did not hear each other, and the controllers may have used either Ironic: both databases end, and both
+// nodes release the VIP.
 func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
 	// Until then the other one may be the holder of before, or one that lost the election.
 	election := current.arrivedAt.Add(member.Timers(settings).Missed())
-	return settings.Role == vip.ControlPlane && current.holding && g.ledger.RivalHeard().After(election)
+	return settings.Role == vip.ControlPlane && current.holding && g.ledger.ConflictHeard().After(election)
 }
 
 // keepSilence lets silence count only while the interface could receive advertisements, and remembers across a restart
@@ -126,9 +126,9 @@ func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now tim
 	}
 }
 
-// wish tells the supervisor how keepalived should run with what is known of the interface.
-func (g *guard) wish(settings vip.NodeSettings, seen address.Interface, writable bool) {
-	wanted := wish{device: settings.Interface, virtual: virtualAddresses(settings)}
+// direct sets how the supervisor runs keepalived, by the settings and the interface.
+func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writable bool) {
+	wanted := target{device: settings.Interface, virtual: virtualAddresses(settings)}
 	if seen.Index == 0 || !writable {
 		g.keeper.Want(wanted)
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUsers: whoever leaves the file is accepted for a while.
+// TestUsers: a user that was removed from the file is accepted for a while.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)
@@ -29,7 +29,7 @@ func TestUsers(t *testing.T) {
 			"the web server takes the first line of a user", []step{{0, "a:1\n"}, {0, "a:2\n"}}, 0, "a:2\n",
 		},
 		"back": {
-			"an edit is taken back", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "a:1\n"}}, time.Minute, "a:1\nb:2\n",
+			"an edit is reverted", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "a:1\n"}}, time.Minute, "a:1\nb:2\n",
 		},
 		"two in a row": {
 			"each has its own time", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "c:3\n"}}, time.Hour, "c:3\nb:2\n",

@@ -18,7 +18,7 @@ import (
 const gatePatience = 5 * time.Second
 
 // errLost is why a gate ends with UntilLost.
-var errLost = errors.New("the address was here and has left, so the program was killed and has to start from nothing")
+var errLost = errors.New("the VIP was here and has left, so the program was killed and has to start from nothing")
 
 // Gate runs a program beside an address that comes and goes. It hears of that from the kernel, within milliseconds.
 //
@@ -46,7 +46,7 @@ type Gate struct {
 	// WhileHere starts the program only while the address is here.
 	WhileHere bool
 
-	// UntilLost keeps the program, with everything that it has started, for one term of the address: see package term.
+	// UntilLost keeps the program, with everything that it has started, for one term of the VIP: see package term.
 	// The end of the term kills it without asking. A program that is asked continues for a while with what it knows, and
 	// so does one that is started again beside its old files: the gate ends as well, so that its container does.
 	UntilLost bool
@@ -88,9 +88,8 @@ type passage struct {
 	device atomic.Value
 }
 
-// Run returns the exit code of the program when that ends by itself: whoever started the gate decides what then. When
-// the context ends, the program is asked to end. How long it may take is up to whoever ended the gate, as if there was
-// no gate; an address that leaves meanwhile is lost nevertheless.
+// Run returns the exit code of a program that ends by itself: the caller decides what follows. When the context ends,
+// Run sends SIGTERM to the program, without a time limit of its own. A VIP that leaves meanwhile is lost nevertheless.
 func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
 	defer p.reaper.Close()
@@ -127,8 +126,8 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	}
 }
 
-// watch tells how the interface is. An interface that cannot be seen counts as one without the address, as long as that
-// lasts: the program is frozen, and continues if the address was there all the time.
+// watch tells how the interface is. An interface that cannot be seen counts as one without the VIP, as long as that
+// lasts: the program is stopped, and continues if the VIP was there all the time.
 func (p *passage) watch(ctx context.Context, device string, changed func(address.Interface)) {
 	isBlind := false
 	var seen address.Interface
@@ -195,7 +194,7 @@ func (p *passage) start(variables []string) error {
 	return err
 }
 
-// ask passes on that the program should end. A frozen one cannot hear that, and its database ends with it.
+// ask sends SIGTERM to the program. A stopped program does not handle it, and is killed with its database.
 func (p *passage) ask() {
 	switch {
 	case p.child == nil:
@@ -240,7 +239,7 @@ func (p *passage) end() {
 		p.child.Kill()
 	default:
 		p.child.Stop(gatePatience)
-		p.log.Info("The address has left, and the program has ended", "program", p.Command[0], "ending", p.child.Ending())
+		p.log.Info("The VIP has left, and the program has ended", "program", p.Command[0], "ending", p.child.Ending())
 		p.child = nil
 	}
 }

@@ -78,7 +78,7 @@ func TestGateOfDHCP(t *testing.T) {
 		eventually(t, generous, "the VIP is here", func() string {
 			return differs(strconv.Itoa(round), strconv.Itoa(strings.Count(g.said.String(), "started")))
 		})
-		throughout(t, 2*patience, "nobody renews the lease", g.states("R"))
+		throughout(t, 2*patience, "the lease is not renewed", g.states("R"))
 		g.leave()
 		eventually(t, generous, "the VIP left", func() string { return differs("[]", fmt.Sprint(g.processes("sh"))) })
 	}
@@ -87,7 +87,7 @@ func TestGateOfDHCP(t *testing.T) {
 	must(t, g.err)
 }
 
-// atOnce is what counts as that on a busy machine. Whoever is asked to end, and does not, has five seconds.
+// atOnce is what counts as that on a busy machine. A program that gets SIGTERM, and does not end, has five seconds.
 const atOnce = 2 * time.Second
 
 // gated is a gate with its program.
@@ -119,12 +119,12 @@ func (n *node) startGateOn(device string, container bool, program []string, flag
 		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: 997, Gid: 994}
 	}
-	// All that it starts has this as well, so whoever reads comes to an end when the last of them has.
+	// All processes that it starts have this as well, so the reader ends with the last of them.
 	output, input, err := os.Pipe()
 	must(t, err)
 	command.Stdout, command.Stderr = input, input
 	g := &gated{node: n, said: &safeBuffer{}, dead: make(chan struct{})}
-	// Room for one: it is also told if the namespace cannot be entered, and nobody listens any more after the start.
+	// Room for one: a failure to enter the namespace is sent too, and there is no receiver after the start.
 	started := make(chan error, 1)
 	go func() {
 		defer close(g.dead)
@@ -227,8 +227,8 @@ const (
 	// children leaves the work to others, none of which can be asked.
 	children = "trap '' TERM; sleep 1000 & sh -c 'sleep 1000 & echo ready; wait' & wait"
 
-	// strangers are children that have left the process group.
-	strangers = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
+	// leavers are children that have left the process group.
+	leavers = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
 )
 
 // TestGateUntilLost: what was started beside an address dies with it, whatever it is and however the address leaves.
@@ -244,7 +244,7 @@ func TestGateUntilLost(t *testing.T) {
 		{"a program that ignores SIGTERM", deaf, true, (*node).leave},
 		{"children of the program", children, true, (*node).leave},
 		{"children outside of a container", children, false, (*node).leave},
-		{"children that left the group", strangers, true, (*node).leave},
+		{"children that left the group", leavers, true, (*node).leave},
 		{"an interface that vanishes takes its address along", deaf, true, func(n *node) time.Time {
 			link, err := n.links.LinkByName("eth0")
 			must(t, err)
@@ -291,7 +291,7 @@ func TestGateWaitsForTheAddress(t *testing.T) {
 	g.diesAtOnce(n.leave())
 }
 
-// TestGateLosesTheAddressWhileItEnds: a pod that is removed gives the address away long before its Ironic has ended.
+// TestGateLosesTheAddressWhileItEnds: a pod that is removed releases the VIP long before its Ironic has ended.
 func TestGateLosesTheAddressWhileItEnds(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")

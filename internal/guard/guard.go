@@ -75,14 +75,14 @@ type guard struct {
 	// peers is what the annotation of the Node says of peers, a string. Nil before it was read.
 	peers atomic.Value
 
-	// look asks for the track files to be written at once, arrived for a lease of the address.
+	// look asks for the track files to be written at once, arrived for a lease of the VIP.
 	look, arrived chan struct{}
 
 	// Only for keepFiles: what was last rendered and decided, and who was last heard.
-	pages     pages
-	decision  policy.Decision
-	strangers []advert.Stranger
-	book      term.Book
+	pages    pages
+	decision policy.Decision
+	foreign  []advert.ForeignSpeaker
+	book     term.Book
 
 	// resume says that the guard before left this node with the address.
 	resume bool
@@ -92,7 +92,7 @@ type guard struct {
 	said      map[string]string
 }
 
-// Run holds the address by the rules until the context ends, and gives it away then. The signals are those that the
+// Run holds the VIP by the rules until the context ends, and hands it over then. The signals are those that the
 // process gets besides: SIGHUP reads the settings again, SIGUSR1 and SIGUSR2 are passed on to keepalived.
 func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *slog.Logger) error {
 	g := &guard{
@@ -141,7 +141,7 @@ func (g *guard) dispatch(ctx context.Context) {
 			switch {
 			case !ok:
 			case number == syscall.SIGHUP:
-				nudge(g.reread)
+				notify(g.reread)
 			default:
 				g.keeper.Signal(number)
 			}
@@ -187,7 +187,7 @@ func (g *guard) prepare() error {
 		"interface", g.settings.Interface, "addresses", virtualAddresses(g.settings))
 	start := time.Now()
 	if seen, err := address.Observe(g.settings.Interface); err == nil && seen.Has(virtualAddresses(g.settings)) {
-		// The lease of the address still runs: the guard before ended a moment ago, and without a word.
+		// The lease of the VIP still runs: the guard before ended a moment ago, and without a word.
 		record, _ := os.ReadFile(inState(g.settings, track.Term))
 		g.book, g.resume = term.Resume(term.Parse(string(record)), start), true
 		g.debounce.Resume(start)

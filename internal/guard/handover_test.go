@@ -71,18 +71,18 @@ func TestHandedOverPartition(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
 	heard := a.hear()
 	eventually(t, generous, "management is the last choice", heard.has(fmt.Sprintf("%s priority 10", m.address4)))
-	if nobody(m)() == "" {
+	if noHolder(m)() == "" {
 		t.Error("the handover took the VIP from management")
 	}
 	a.move("br1")
 	eventually(t, generous, "each side has a holder", func() string { return heldBy(m, m)() + heldBy(a, a)() })
 	a.move("br0")
 	eventually(t, generous, "the control plane keeps the VIP", heldBy(a, all...))
-	throughout(t, 2*time.Second, "management does not take it back", heldBy(a, all...))
+	throughout(t, 2*time.Second, "management does not reclaim it", heldBy(a, all...))
 }
 
 // TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest. Who
-// may hold it instead is up to the controller, whose last word counts while nobody can be asked.
+// may hold it instead is up to the controller, whose last answer counts while the API server does not answer.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	m, a := bothSides(t)
@@ -113,14 +113,14 @@ func TestHandedOver(t *testing.T) {
 	a.annotation.Store(nil)
 	a.signal(syscall.SIGTERM)
 	<-a.ended
-	eventually(t, generous, "a guard that ends gives the address away", nobody(all...))
+	eventually(t, generous, "a guard that ends releases the VIP", noHolder(all...))
 	a.start()
 	eventually(t, generous, "armed by the last answer", heldBy(a, all...))
 	a.annotate("false")
-	eventually(t, generous, "the controller takes the right back", nobody(all...))
+	eventually(t, generous, "the controller disarms the nodes", noHolder(all...))
 
 	must(t, os.Remove(filepath.Join(keys, clusterID)))
-	eventually(t, generous, "the cluster is taken back", heldBy(m, all...))
+	eventually(t, generous, "the cluster is moved back", heldBy(m, all...))
 }
 
 // bothSides starts the management side, which holds the VIP, and an armed node of the control plane as its standby.

@@ -33,8 +33,8 @@ const (
 // stampWidth is the length of the time that keepalived puts before each line.
 const stampWidth = len("Sat Nov 21 12:28:53 2026: ")
 
-// wish is how keepalived should run.
-type wish struct {
+// target is how keepalived should run.
+type target struct {
 	// page is keepalived.conf; without config keepalived should not run.
 	page
 
@@ -47,7 +47,7 @@ type wish struct {
 	virtual []netip.Addr
 }
 
-// supervisor runs keepalived as wished.
+// supervisor runs keepalived by its target.
 type supervisor struct {
 	reaper     *process.Reaper
 	executable string
@@ -55,15 +55,15 @@ type supervisor struct {
 	log        *slog.Logger
 	facts      *facts
 
-	mutex  sync.Mutex
-	wanted wish
-	wake   chan struct{}
+	mutex   sync.Mutex
+	wanted  target
+	changed chan struct{}
 
 	signals chan syscall.Signal
 
 	// Only for the goroutine of run.
 	child     *process.Child
-	current   wish
+	current   target
 	startedAt time.Time
 	notBefore time.Time
 	pause     time.Duration
@@ -77,12 +77,12 @@ type supervisor struct {
 func newSupervisor(reaper *process.Reaper, executable, directory string, facts *facts, log *slog.Logger) *supervisor {
 	return &supervisor{
 		reaper: reaper, executable: executable, directory: directory,
-		facts: facts, log: log, wake: make(chan struct{}, 1), signals: make(chan syscall.Signal, 8),
+		facts: facts, log: log, changed: make(chan struct{}, 1), signals: make(chan syscall.Signal, 8),
 	}
 }
 
-// Want changes the wish.
-func (s *supervisor) Want(wanted wish) {
+// Want sets the target.
+func (s *supervisor) Want(wanted target) {
 	s.mutex.Lock()
 	same := s.wanted.incarnation == wanted.incarnation && slices.Equal(s.wanted.config, wanted.config)
 	s.wanted = wanted
@@ -90,10 +90,10 @@ func (s *supervisor) Want(wanted wish) {
 	if same {
 		return
 	}
-	nudge(s.wake)
+	notify(s.changed)
 }
 
-// Config returns the last wish for the same incarnation, nil when there is none.
+// Config returns the configuration of the last target of an incarnation, nil if there is none.
 func (s *supervisor) Config(incarnation string) []byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -103,7 +103,7 @@ func (s *supervisor) Config(incarnation string) []byte {
 	return s.wanted.config
 }
 
-// run fulfils the wishes until the context ends, and then stops keepalived.
+// run follows the target until the context ends, and then stops keepalived.
 func (s *supervisor) run(ctx context.Context) {
 	for {
 		wait := s.settle()
@@ -121,7 +121,7 @@ func (s *supervisor) run(ctx context.Context) {
 			if s.child != nil {
 				_ = s.child.Signal(number)
 			}
-		case <-s.wake:
+		case <-s.changed:
 		case <-wait:
 		}
 	}
@@ -157,7 +157,7 @@ func (s *supervisor) path() string {
 	return filepath.Join(s.directory, "keepalived.conf")
 }
 
-func (s *supervisor) start(wanted wish) <-chan time.Time {
+func (s *supervisor) start(wanted target) <-chan time.Time {
 	s.current, s.reloadAt = wanted, time.Time{}
 	s.clean()
 	if s.resuming {
@@ -226,7 +226,7 @@ func relay(output io.ReadCloser, log *slog.Logger) {
 	}
 }
 
-func (s *supervisor) reload(wanted wish) <-chan time.Time {
+func (s *supervisor) reload(wanted target) <-chan time.Time {
 	if err := track.Replace(s.path(), wanted.config); err != nil {
 		s.log.Error("Cannot change the configuration of keepalived", "error", err)
 		return time.After(longestPause)
@@ -281,10 +281,10 @@ func (s *supervisor) clean() {
 	}
 	removed, err := address.Remove(s.current.device, s.current.virtual)
 	if err != nil {
-		s.log.Error("Cannot remove an address that keepalived left behind", "error", err)
+		s.log.Error("Cannot remove a VIP that keepalived left behind", "error", err)
 	}
 	if len(removed) > 0 {
-		s.log.Warn("Removed addresses that keepalived left behind", "addresses", removed)
+		s.log.Warn("Removed VIPs that keepalived left behind", "addresses", removed)
 	}
 }
 

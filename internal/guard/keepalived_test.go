@@ -15,7 +15,7 @@ func TestResumedKeepalived(t *testing.T) {
 	defer reaper.Close()
 	s := newSupervisor(reaper, "/bin/true", t.TempDir(), newFacts(), slog.New(slog.DiscardHandler))
 	s.resuming = true
-	s.Want(wish{page: page{config: []byte("usual"), resume: []byte("resume"), span: 1}, incarnation: "first"})
+	s.Want(target{page: page{config: []byte("usual"), resume: []byte("resume"), span: 1}, incarnation: "first"})
 	wait := s.settle()
 	if read, err := os.ReadFile(s.path()); err != nil || string(read) != "resume" {
 		t.Fatalf("keepalived starts with %q, %v", read, err)

@@ -221,7 +221,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atATime is how many tests go on at once where nobody says otherwise. Most of them wait for programs that wait for one
+// atATime is how many tests go on at once by default. Most of them wait for programs that wait for one
 // another, so there are more than a small machine has processors.
 const atATime = 3
 
@@ -610,8 +610,8 @@ func heldBy(want *node, nodes ...*node) func() string {
 	}
 }
 
-// nobody returns nothing when the nodes have neither address.
-func nobody(nodes ...*node) func() string {
+// noHolder returns nothing if the nodes have none of the VIPs.
+func noHolder(nodes ...*node) func() string {
 	return func() string { return holders(vip4, nodes...) + holders(vip6, nodes...) }
 }
 
@@ -722,7 +722,7 @@ func (n *node) startIronic() {
 	n.lab.t.Cleanup(n.stopIronic)
 }
 
-// askPassword lets everybody see the version of the API, and those with the password the rest.
+// askPassword requires the password for all paths but the version of the API.
 func askPassword(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		username, password, _ := request.BasicAuth()

@@ -33,7 +33,7 @@ type life struct {
 	// began says that the program was started.
 	began bool
 
-	// frozen says that the program is stopped.
+	// frozen says that the program is stopped by SIGSTOP.
 	frozen bool
 
 	// mine is the term, once the guard has confirmed it.
@@ -71,7 +71,7 @@ func (l *life) again(interval time.Duration) <-chan time.Time {
 	}
 }
 
-// isStale returns true if the lease of the address was not renewed for so long that another node may hold it soon.
+// isStale returns true if the lease of the VIP was not renewed for so long that another node may hold it soon.
 func (l *life) isStale(now time.Time) bool {
 	return l.read.Patience > 0 && now.Sub(l.renewed) >= l.read.Patience+staleMargin
 }
@@ -114,7 +114,7 @@ func (p *passage) observe(now time.Time) term.Observation {
 	names := p.seen.HasSince(p.Virtual, said.Stamp) && !isStale
 	if seen.Kept && l.mine.Term == 0 && names {
 		l.mine = said
-		p.log.Info("The term of the address began", "term", said.Term)
+		p.log.Info("The term of the VIP began", "term", said.Term)
 	}
 	seen.Begun, seen.Over = l.mine.Term != 0, said.Term != l.mine.Term
 	seen.Confirmed, seen.Away = names && !seen.Over, now.Sub(l.kept)
@@ -143,22 +143,22 @@ func (p *passage) state() term.Process {
 	}
 }
 
-// follow does what the term of the address demands.
+// follow does what the term of the VIP requires.
 func (p *passage) follow() error {
 	action := p.decide()
 	switch action {
 	case term.Freeze:
 		p.life.frozen = true
 		if p.seen.HasAny(p.Virtual) {
-			p.log.Info("The lease of the address was not renewed in time: the program is frozen", "program", p.Command[0],
+			p.log.Info("The lease of the VIP was not renewed in time: the program is stopped", "program", p.Command[0],
 				"lastRenewal", p.life.renewed)
 		} else {
-			p.log.Info("The address left: the program is frozen", "program", p.Command[0])
+			p.log.Info("The VIP left: the program is stopped", "program", p.Command[0])
 		}
 		return p.child.Freeze()
 	case term.Thaw:
-		p.log.Info("The term of the address goes on: the program continues", "program", p.Command[0],
-			"frozen", p.life.frozen)
+		p.log.Info("The term of the VIP goes on: the program continues", "program", p.Command[0],
+			"stopped", p.life.frozen)
 		p.keep()
 		p.life.frozen = false
 		return p.child.Thaw()

@@ -47,7 +47,7 @@ func TestOneNode(t *testing.T) {
 		tell func(*testing.T, *node)
 	}{
 		{"new settings leave no gap", testChangeSettings},
-		{"strangers are reported", testMeetStrangers},
+		{"foreign speakers are reported", testMeetForeignSpeakers},
 		{"damaged files fail closed", testDamageFiles},
 		{"an Ironic that hangs fails closed", testHangIronic},
 		{"a directory that cannot be written fails closed", testCloseDirectory},
@@ -60,7 +60,7 @@ func TestOneNode(t *testing.T) {
 	}
 }
 
-// testChangeSettings adds a peer while the address is held, and then writes what nobody can read. Clients notice neither.
+// testChangeSettings adds a peer while the address is held, and then writes invalid settings. Clients notice neither.
 func testChangeSettings(t *testing.T, n *node) {
 	client := n.lab.watch(t, 2*time.Second)
 	eventually(t, generous, "a client reaches it", func() string { return differs("n", client.now()) })
@@ -102,28 +102,28 @@ func (n *node) observe() (seen address.Interface) {
 	return seen
 }
 
-// testMeetStrangers runs another group on the network: one that minds its own business, and then one that uses our virtual
-// router ID.
-func testMeetStrangers(t *testing.T, n *node) {
-	stranger := n.lab.addNode("stranger")
-	must(t, os.MkdirAll(stranger.path("run"), 0o755))
-	stranger.write("run/well", "1\n")
-	stranger.write("run/free", "1\n")
-	foreign := func(routerID int) func() {
+// testMeetForeignSpeakers runs another group on the network: one that minds its own business, and then one that uses
+// our virtual router ID.
+func testMeetForeignSpeakers(t *testing.T, n *node) {
+	foreign := n.lab.addNode("foreign")
+	must(t, os.MkdirAll(foreign.path("run"), 0o755))
+	foreign.write("run/well", "1\n")
+	foreign.write("run/free", "1\n")
+	start := func(routerID int) func() {
 		config, err := keepalived.Render(keepalived.Config{
-			Name: "stranger", Interface: "eth0", VirtualRouterID: routerID,
+			Name: "foreign", Interface: "eth0", VirtualRouterID: routerID,
 			Instances:  []keepalived.Instance{{Address: netip.MustParsePrefix("172.22.0.77/24")}},
-			HealthFile: stranger.path("run", "well"), ArmedFile: stranger.path("run", "free"),
+			HealthFile: foreign.path("run", "well"), ArmedFile: foreign.path("run", "free"),
 			Timers: keepalived.Timers{Interval: 200 * time.Millisecond},
 		})
 		must(t, err)
-		stranger.write("run/keepalived.conf", strings.ReplaceAll(string(config), "init_file 0 overwrite", ""))
-		return stranger.runKeepalived()
+		foreign.write("run/keepalived.conf", strings.ReplaceAll(string(config), "init_file 0 overwrite", ""))
+		return foreign.runKeepalived()
 	}
 
-	stop := foreign(99)
+	stop := start(99)
 	eventually(t, generous, "the other group works", func() string {
-		if stranger.holds(netip.MustParseAddr("172.22.0.77")) {
+		if foreign.holds(netip.MustParseAddr("172.22.0.77")) {
 			return ""
 		}
 		return "it holds nothing"
@@ -133,8 +133,8 @@ func testMeetStrangers(t *testing.T, n *node) {
 	})
 	stop()
 
-	defer foreign(51)()
-	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, stranger.address4)
+	defer start(51)()
+	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, foreign.address4)
 	eventually(t, generous, "the collision is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
 	if !strings.Contains(n.said.String(), "uses our virtual router ID 51 for [172.22.0.77]") {
 		t.Error("the log does not say what collides")
@@ -153,7 +153,7 @@ func testDamageFiles(t *testing.T, n *node) {
 	} {
 		lost := transitions(n, "backup")
 		must(t, damage())
-		eventually(t, generous, what+": the node gives the address away", func() string {
+		eventually(t, generous, what+": the node releases the VIP", func() string {
 			return greater(transitions(n, "backup"), lost)
 		})
 		eventually(t, patient, what+": the guard repairs it", heldBy(n, n))
@@ -185,14 +185,14 @@ func testHangIronic(t *testing.T, n *node) {
 		t.Skip("a stub cannot hang; needs the root file system of Ironic in the cache, and `make lab` as root puts it there")
 	}
 	goOn := n.kubelet.hang()
-	eventually(t, generous, "checks that hang give the address away", nobody(n))
+	eventually(t, generous, "checks that hang release the VIP", noHolder(n))
 	eventually(t, generous, "the reason is told", func() string {
 		if failures := n.metric("probe_failures_total"); !strings.Contains(failures, `reason="Slow"`) {
 			return failures + " has no such reason"
 		}
 		return ""
 	})
-	throughout(t, 3*time.Second, "it hangs", nobody(n))
+	throughout(t, 3*time.Second, "it hangs", noHolder(n))
 	goOn()
 	eventually(t, patient, "it answers again", heldBy(n, n))
 }
@@ -204,7 +204,7 @@ func testCloseDirectory(t *testing.T, n *node) {
 	}
 	t.Cleanup(func() { _ = setImmutable(n.path("run"), false) })
 	n.stopIronic()
-	eventually(t, generous, "the address is given away without the file", nobody(n))
+	eventually(t, generous, "the VIP is released without the file", noHolder(n))
 	if n.file("ironic-ok") != "1" {
 		t.Fatalf("ironic-ok says %s: the directory could be written after all, so this test shows nothing",
 			n.file("ironic-ok"))
@@ -228,7 +228,7 @@ func testDieInTurn(t *testing.T, n *node) {
 
 	n.signal(syscall.SIGKILL)
 	<-n.ended
-	eventually(t, generous, "the guard died: keepalived takes the address away", nobody(n))
+	eventually(t, generous, "the guard died: keepalived releases the VIP", noHolder(n))
 	eventually(t, generous, "the guard died: keepalived ends", func() string { return number(len(n.keepalivedProcesses())) })
 	n.start()
 	eventually(t, patient, "a new guard starts over", heldBy(n, n))
@@ -236,21 +236,21 @@ func testDieInTurn(t *testing.T, n *node) {
 
 	killAll(t, n)
 	<-n.ended
-	if nobody(n)() == "" {
+	if noHolder(n)() == "" {
 		t.Fatal("killing everything left no address behind, so this test shows nothing")
 	}
-	// From here on nobody starts Ironic again.
+	// From here on Ironic is not started again.
 	n.stopIronic()
-	eventually(t, generous, "both died: the kernel removes the address", nobody(n))
+	eventually(t, generous, "both died: the kernel removes the address", noHolder(n))
 
-	// Whoever gave it an address without a lease, only a new guard removes that.
+	// Only a new guard removes an address without a lease.
 	link, err := n.links.LinkByName("eth0")
 	must(t, err)
 	left, err := netlink.ParseAddr(vip4.String() + "/24")
 	must(t, err)
 	must(t, n.links.AddrAdd(link, left))
 	n.start()
-	eventually(t, generous, "a new guard removes what was left behind", nobody(n))
+	eventually(t, generous, "a new guard removes what was left behind", noHolder(n))
 }
 
 func number(count int) string {

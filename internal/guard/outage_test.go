@@ -26,8 +26,9 @@ type meter struct {
 	samples []sample
 }
 
-// watch starts a meter on a machine of its own that runs until the test ends or it is stopped. An answer may take as long as the patience
-// says: a short one finds the end of an outage sooner, a long one takes nobody who is slow for one who is away.
+// watch starts a meter on a machine of its own that runs until the test ends or it is stopped. An answer may take as
+// long as the patience says: a short one finds the end of an outage sooner, a long one does not take a slow node for
+// one that is away.
 func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	tb.Helper()
 	client := l.addNode("meter").client()
@@ -59,7 +60,7 @@ func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	return m
 }
 
-// answering names the node whose Ironic answers on the address; empty when nobody does.
+// answering names the node whose Ironic answers on the VIP. Empty if none answers.
 func answering(client *http.Client, address netip.Addr) string {
 	page := "https://" + netip.AddrPortFrom(address, 6385).String() + "/v1/drivers"
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, page, http.NoBody)

@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// TestPivot tells of a cluster that is built, moved, handed over and taken back, with everything real that a host or an
+// TestPivot tells of a cluster that is built, moved, handed over and moved back, with everything real that a host or an
 // operator would notice: keepalived, dnsmasq and Ironic.
 func TestPivot(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestPivot(t *testing.T) {
 	m, standbys := c.all[0], c.all[1:]
 	machines := c.client.bootMachines(t)
 	machines.search()
-	c.isNobodys()
+	c.isUnarmed()
 
 	must(t, os.Remove(m.path("etc", "armed")))
 	eventually(t, generous, "management alone is armed", heldBy(m, c.all...))
@@ -47,18 +47,18 @@ func TestPivot(t *testing.T) {
 	c.takeBack(m)
 }
 
-// isNobodys is the time before anybody is armed. One standby is told lies meanwhile, and nothing of it moves anything.
-func (c *cluster) isNobodys() {
+// isUnarmed is the time before any node is armed. One standby is told lies meanwhile, and nothing of it moves anything.
+func (c *cluster) isUnarmed() {
 	t := c.t
 	for _, n := range c.all {
 		eventually(t, patient, "the guard takes part", n.ready)
 	}
 	began := time.Now()
 	c.distrust(c.all[len(c.all)-1])
-	throughout(t, time.Until(began.Add(5*time.Second)), "nobody is armed", nobody(c.all...))
+	throughout(t, time.Until(began.Add(5*time.Second)), "no node is armed", noHolder(c.all...))
 	for _, n := range c.all {
 		if held := transitions(n, "holder"); held != "0" {
-			t.Errorf("%s held the address %s times while nobody was armed", n.name, held)
+			t.Errorf("%s held the address %s times while no node was armed", n.name, held)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (c *cluster) handOver(m *node, started *computed, machines *machines, first
 	changes := started.boards.changes()
 	began := time.Now()
 	m.write("etc/armed", "0\n")
-	eventually(t, generous, "demotion", nobody(m))
+	eventually(t, generous, "demotion", noHolder(m))
 	holder := c.holder("demotion", c.all...)
 	eventually(t, generous, "the network knows the next holder", func() string { return differs(holder.name, census.holder()) })
 	if overlap := census.overlap(began, m.name); overlap > 0 {
@@ -140,7 +140,7 @@ func (c *cluster) handOver(m *node, started *computed, machines *machines, first
 		image, _ := started.Disk()
 		return differs(fmt.Sprint(true), fmt.Sprint(image != ""))
 	})
-	throughout(t, 2*time.Second, "nobody goes on with the deployment", func() string {
+	throughout(t, 2*time.Second, "no Ironic continues the deployment", func() string {
 		return differs(fmt.Sprint(changes), fmt.Sprint(started.boards.changes()))
 	})
 }

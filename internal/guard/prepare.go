@@ -131,7 +131,7 @@ func (o owner) directory(path string, mode fs.FileMode) error {
 		}
 	case err != nil:
 		return err
-	// The user can write here and root comes by at each start: a link would let the user choose what root gives away.
+	// The user can write here, and root changes owners at each start: with a link, the user would choose the file.
 	case !info.IsDir():
 		return fmt.Errorf("%s is no directory; remove it", path)
 	default:

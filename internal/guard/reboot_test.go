@@ -39,7 +39,7 @@ func TestRebootsOffline(t *testing.T) {
 		eventually(t, patient, "the guard gives the VIP a lease", leased(n))
 		n.stopIronic()
 		killAll(t, n)
-		eventually(t, generous, "the lease of the VIP ends", nobody(n))
+		eventually(t, generous, "the lease of the VIP ends", noHolder(n))
 	}
 
 	ramdisk := n.path("shared", "html", "images", pods.RamdiskFile)

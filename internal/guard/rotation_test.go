@@ -33,7 +33,7 @@ func TestAuthorityRotates(t *testing.T) {
 	}
 
 	n.serveWith(n.lab.issued)
-	eventually(t, generous, "the authority before counts no longer", nobody(n))
+	eventually(t, generous, "the authority before counts no longer", noHolder(n))
 	if failures := n.metric("probe_failures_total"); !strings.Contains(failures, `"CertificateWrong"`) {
 		t.Errorf("the reason is %s", failures)
 	}

@@ -31,7 +31,7 @@ const (
 	// nodeInterval is how often the Node object is read.
 	nodeInterval = 5 * time.Second
 
-	// longestLeaseInterval is how often the guard extends the lease of the address at least.
+	// longestLeaseInterval is how often the guard extends the lease of the VIP at least.
 	longestLeaseInterval = 250 * time.Millisecond
 
 	// shortestLease is long enough for a guard that gets no processor for a second and a half.
@@ -49,15 +49,15 @@ const (
 )
 
 // leaseValidity is for how long the kernel keeps the address without the guard: as long as the others wait for a
-// holder that is silent, in whole seconds. So a stall that the others forgive does not cost the address, and an address
+// holder that is silent, in whole seconds. So a stall that the others tolerate does not cost the VIP, and an address
 // that is left behind is on two nodes for less than a second.
 func leaseValidity(timers keepalived.Timers) time.Duration {
 	return max((timers.Missed() + time.Second - 1).Truncate(time.Second), shortestLease)
 }
 
-// leaseInterval is how often the guard extends the lease of the address: often enough for two renewals that come late.
+// leaseInterval is how often the guard extends the lease of the VIP: often enough for two renewals that come late.
 func leaseInterval(timers keepalived.Timers) time.Duration {
-	return min(longestLeaseInterval, timers.Forgiven()/3)
+	return min(longestLeaseInterval, timers.Tolerated()/3)
 }
 
 // checkIronic looks at the Ironic of this node, again and again.
@@ -66,7 +66,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	for {
 		began := time.Now()
 		if current := g.facts.snapshot(); current.pending {
-			// A frozen Ironic does not answer. What is known of it stays true.
+			// A stopped Ironic does not answer. Its last state stays valid.
 			g.facts.setIronic(current.ironicWell, began)
 			pause(ctx, filesInterval)
 			if ctx.Err() != nil {
@@ -85,7 +85,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		well := g.debounce.Add(err, time.Now(), g.facts.snapshot().holding)
 		if before := g.facts.setIronic(well, time.Now()); before != well {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
-			nudge(g.look)
+			notify(g.look)
 		}
 		pause(ctx, g.untilNextCheck(began, well, err))
 	}
@@ -153,12 +153,12 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	changed := func(seen address.Interface) {
 		moved, arrived := g.facts.setSeen(seen, virtualAddresses(settings), time.Now())
 		if moved {
-			g.log.Info("The address", "held", seen.Has(virtualAddresses(settings)))
+			g.log.Info("The VIP", "held", seen.Has(virtualAddresses(settings)))
 		}
 		if arrived {
-			nudge(g.arrived)
+			notify(g.arrived)
 		}
-		nudge(g.look)
+		notify(g.look)
 		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
 			// The next holder must not hear late what this node has sent as a holder.
 			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
@@ -181,7 +181,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	for ctx.Err() == nil {
 		err := address.Watcher{
 			Interface: settings.Interface, Virtual: virtualAddresses(settings),
-			Patience: member.Timers(settings).Forgiven, Before: g.facts.snapshot().seen,
+			Patience: member.Timers(settings).Tolerated, Before: g.facts.snapshot().seen,
 			Changed: changed, Renewed: g.facts.setRenewed,
 		}.Run(ctx)
 		g.logOnce("interface", "Cannot watch the interface", err)
@@ -210,7 +210,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 		}
 		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
 			leaseValidity(member.Timers(settings)))
-		g.logOnce("lease", "Cannot extend the lease of the address", err)
+		g.logOnce("lease", "Cannot extend the lease of the VIP", err)
 	}
 }
 
@@ -258,9 +258,9 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 
 func (g *guard) enterAnswer(said node.Said) {
 	g.facts.setAnnotation(said.Armed)
-	nudge(g.look)
+	notify(g.look)
 	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
-		nudge(g.reread)
+		notify(g.reread)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// TestLease holds the lease of the address against what the other nodes forgive, and against when they take over.
+// TestLease holds the lease of the VIP against what the other nodes tolerate, and against when they take over.
 func TestLease(t *testing.T) {
 	for name, timers := range map[string]keepalived.Timers{
 		"default":       {Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
@@ -23,8 +23,8 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := leaseValidity(timers)
-			if shortest := lease - leaseInterval(timers); shortest < timers.Forgiven() {
-				t.Errorf("a stall of %s may cost the address, and the others forgive %s", shortest, timers.Forgiven())
+			if shortest := lease - leaseInterval(timers); shortest < timers.Tolerated() {
+				t.Errorf("a stall of %s may cost the VIP, and the others tolerate %s", shortest, timers.Tolerated())
 			}
 			for _, priority := range keepalived.Priorities() {
 				// The last advertisement was sent at most an interval before the guard died.
@@ -42,13 +42,13 @@ func TestLeaseInterval(t *testing.T) {
 		{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
 		{Interval: 100 * time.Millisecond},
 	} {
-		if interval := leaseInterval(timers); 3*interval > timers.Forgiven() {
-			t.Errorf("%+v: renewed after %s, and too late after %s", timers, interval, timers.Forgiven())
+		if interval := leaseInterval(timers); 3*interval > timers.Tolerated() {
+			t.Errorf("%+v: renewed after %s, and too late after %s", timers, interval, timers.Tolerated())
 		}
 	}
 }
 
-// TestChecksThatEnd is the one way to lose an Ironic that no program outside can bring about: nobody asks for it any more.
+// TestChecksThatEnd is the one way to lose an Ironic that no other program can cause: the checks end.
 func TestChecksThatEnd(t *testing.T) {
 	settings := vip.NodeSettings{
 		Role: vip.Management, Standby: vip.Warm, AdvertisementInterval: vip.Duration(300 * time.Millisecond),

@@ -46,24 +46,24 @@ func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 	}
 }
 
-// reportSpeakers tells of peers and of strangers; of strangers also in the log when they come and go.
+// reportSpeakers exports peers and foreign speakers as metrics. It logs when a foreign speaker appears or disappears.
 func (g *guard) reportSpeakers(now time.Time) {
 	for peer, seen := range g.ledger.Peers() {
 		g.facts.peers.WithLabelValues(peer.String()).Set(float64(seen.UnixMilli()) / 1000)
 	}
-	strangers := g.ledger.Strangers(now)
-	for _, stranger := range strangers {
-		if !slices.Contains(g.strangers, stranger) {
-			g.log.Warn("Another VRRP speaker collides with the Ironic address; give one of the two another virtual "+
-				"router ID, or list it as a peer", "source", stranger.Source, "collision", stranger.Collision)
-			g.facts.strangers.WithLabelValues(stranger.Source.String()).Set(1)
+	speakers := g.ledger.ForeignSpeakers(now)
+	for _, speaker := range speakers {
+		if !slices.Contains(g.foreign, speaker) {
+			g.log.Warn("Another VRRP speaker collides with the VIP of Ironic; give one of the two another virtual "+
+				"router ID, or list it as a peer", "source", speaker.Source, "collision", speaker.Collision)
+			g.facts.foreign.WithLabelValues(speaker.Source.String()).Set(1)
 		}
 	}
-	for _, known := range g.strangers {
-		if !slices.Contains(strangers, known) {
+	for _, known := range g.foreign {
+		if !slices.Contains(speakers, known) {
 			g.log.Info("The other VRRP speaker is gone", "source", known.Source, "collision", known.Collision)
-			g.facts.strangers.DeleteLabelValues(known.Source.String())
+			g.facts.foreign.DeleteLabelValues(known.Source.String())
 		}
 	}
-	g.strangers = strangers
+	g.foreign = speakers
 }

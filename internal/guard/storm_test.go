@@ -261,7 +261,7 @@ func (s *stage) demote(b *testing.B, holder *node) {
 	must(b, os.Remove(holder.path("etc", "armed")))
 }
 
-// killPod leaves the VIP on the interface of a machine that lives, with nobody to take it away.
+// killPod leaves the VIP on the interface of a machine that runs, without a program that removes it.
 func (s *stage) killPod(b *testing.B, holder *node) {
 	b.Helper()
 	began := time.Now()
@@ -300,7 +300,7 @@ func (s *stage) cut(b *testing.B, holder *node) {
 func (s *stage) boot(b *testing.B, holder *node) {
 	b.Helper()
 	// What is left of the address would be gone after the start of the machine.
-	eventually(b, generous, "the address leaves the dead node", nobody(holder))
+	eventually(b, generous, "the address leaves the dead node", noHolder(holder))
 	holder.turnPort(true)
 	holder.start()
 }

@@ -66,7 +66,7 @@ func (g *gated) begins() {
 	g.arrive()
 	g.confirm(1)
 	// The gate reads the term before the VIP leaves.
-	eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+	eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
 }
 
 // TestGateFreezes: the program stands still while the VIP is away, and continues in the same term only.
@@ -111,7 +111,7 @@ func TestGateFreezesByItself(t *testing.T) {
 			n.lease()
 			before, _ := n.observe().Renewed(virtuals)
 			n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
-			eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+			eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
 			n.renewing(patience+time.Second, patience/8, g.runs)
 			last, _ := n.observe().Renewed(virtuals)
 			if test.stall {
@@ -147,7 +147,7 @@ func TestGateThatStoodStillAlone(t *testing.T) {
 	n.lease()
 	before, _ := n.observe().Renewed(virtuals)
 	n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
-	eventually(t, generous, "the gate knows the term", g.says("The term of the address began"))
+	eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
 	must(t, g.process.Signal(syscall.SIGSTOP))
 	// By then the gate would have looked at the interface again, also without an event.
 	n.renewing(11*time.Second, patience/8, func() string { return "" })
@@ -186,7 +186,7 @@ func (n *node) lease() {
 	must(t, n.links.AddrReplace(link, entry))
 }
 
-// TestGateStartsAgainInItsTerm: an Ironic that crashes comes back with its database, as long as nobody else may have
+// TestGateStartsAgainInItsTerm: an Ironic that crashes comes back with its database, as long as no other node may have
 // changed the hosts.
 func TestGateStartsAgainInItsTerm(t *testing.T) {
 	t.Parallel()
@@ -249,7 +249,7 @@ func TestGateSweepsBeforeItWaits(t *testing.T) {
 	})
 }
 
-// TestGateIsToldToEndWhileFrozen: a frozen program cannot be asked.
+// TestGateIsToldToEndWhileFrozen: a stopped program does not handle SIGTERM.
 func TestGateIsToldToEndWhileFrozen(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -295,19 +295,19 @@ func TestTerm(t *testing.T) {
 			<-time.After(1500 * time.Millisecond)
 			a.turnPort(true)
 		}},
-		{"somebody removes the VIP", func() {
+		{"a user removes the VIP", func() {
 			a.leave()
-			eventually(t, generous, "keepalived notices", nobody(a))
+			eventually(t, generous, "keepalived notices", noHolder(a))
 		}},
 		{"keepalived dies", func() {
 			kill(t, a.keepalivedProcesses())
-			eventually(t, generous, "the guard notices", nobody(a))
+			eventually(t, generous, "the guard notices", noHolder(a))
 		}},
 		{"the container of the guard dies", func() {
 			kill(t, append(a.keepalivedProcesses(), a.process.Process.Pid))
 			<-a.ended
 			a.start()
-			eventually(t, generous, "the new guard notices", nobody(a))
+			eventually(t, generous, "the new guard notices", noHolder(a))
 		}},
 		{"the web server of Ironic restarts", func() {
 			a.stopIronic()
@@ -316,7 +316,7 @@ func TestTerm(t *testing.T) {
 		}},
 	} {
 		t.Run(accident.what, func(t *testing.T) {
-			eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the address began"))
+			eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
 			accident.does()
 			eventually(t, generous, "the holder has the VIP", heldBy(a, both...))
 			throughout(t, 4*time.Second, "it keeps the VIP", heldBy(a, both...))
@@ -334,7 +334,7 @@ func TestTerm(t *testing.T) {
 	}
 }
 
-// TestTermOfADividedControlPlane: two nodes have held the VIP at the same time, and nobody knows whose Ironic the
+// TestTermOfADividedControlPlane: two nodes have held the VIP at the same time, and it is unknown whose Ironic the
 // controllers used. Both databases end, also that of the node that keeps the VIP.
 func TestTermOfADividedControlPlane(t *testing.T) {
 	t.Parallel()
@@ -359,7 +359,7 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 	a.move("br1")
 	eventually(t, generous, "each side has a holder", func() string { return heldBy(a, a)() + heldBy(b, b)() })
 	for _, n := range both {
-		eventually(t, generous, "each has its term", gates[n].says("The term of the address began"))
+		eventually(t, generous, "each has its term", gates[n].says("The term of the VIP began"))
 	}
 	a.move("br0")
 	for _, n := range both {
@@ -375,7 +375,7 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 		return strings.Join(wrong, "; ")
 	})
 	gate := holder.startTermGate(counting)
-	eventually(t, generous, "the next database has its term", gate.says("The term of the address began"))
+	eventually(t, generous, "the next database has its term", gate.says("The term of the VIP began"))
 	throughout(t, 4*time.Second, "and keeps it", gate.runs)
 }
 

@@ -188,8 +188,8 @@ func line(t *testing.T, user, password string) string {
 	return user + ":" + string(hash) + "\n"
 }
 
-// TestWebServerFollowsASecret rotates authority, certificate and credentials below the real web server. Nobody who has
-// the old ones or the new ones notices, and a download goes on.
+// TestWebServerFollowsASecret rotates authority, certificate and credentials below the real web server. No client that
+// has the old ones or the new ones notices, and a download goes on.
 func TestWebServerFollowsASecret(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")

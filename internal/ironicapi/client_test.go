@@ -206,7 +206,7 @@ func TestObserve(t *testing.T) {
 			want: only(ironicapi.Untrusted),
 		},
 		"Refused": {
-			reason:   "nobody listens",
+			reason:   "no program listens",
 			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(ironicapi.Unreachable),
 		},
 		"Slow": {
@@ -290,7 +290,7 @@ func TestObserveAgain(t *testing.T) {
 	}
 }
 
-// unused is an address that nobody listens on.
+// unused is an address without a listener.
 func unused(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -310,7 +310,7 @@ func TestNewRefuses(t *testing.T) {
 		change func(*ironicapi.Endpoint)
 		want   string
 	}{
-		"NoAuthority": {"without it anybody could answer", func(e *ironicapi.Endpoint) { e.Authority = nil }, "authority"},
+		"NoAuthority": {"without it any server could answer", func(e *ironicapi.Endpoint) { e.Authority = nil }, "authority"},
 		"BadAuthority": {
 			"a key is no certificate", func(e *ironicapi.Endpoint) { e.Authority = []byte("garbage") }, "no certificate",
 		},

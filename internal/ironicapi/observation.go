@@ -87,7 +87,7 @@ func classify(err error) (Answer, string) {
 	case errors.Is(err, errRedirected):
 		return Broken, errRedirected.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return Unreachable, "the connection was refused: the holder of the address runs no Ironic"
+		return Unreachable, "the connection was refused: the VIP holder runs no Ironic"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return Unreachable, "no answer in time"
 	case errors.As(err, &network):

@@ -167,7 +167,7 @@ func serves(t *testing.T, first Material) {
 		}
 	}
 	if pair.Leaf.IsCA {
-		t.Error("whoever takes a node could sign for others")
+		t.Error("a user with access to a node could sign for others")
 	}
 }
 
@@ -182,12 +182,12 @@ func TestWhatIsThereIsKept(t *testing.T) {
 		"All":            {"nothing is missing", []string{UsernameKey, PasswordKey, HtpasswdKey, AuthorityKey, AuthorityKeyKey, CertificateKey, KeyKey}, ""},
 		"Credentials":    {"certificates are generated", []string{UsernameKey, PasswordKey}, ""},
 		"Authority":      {"credentials and a certificate are", []string{AuthorityKey, AuthorityKeyKey}, ""},
-		"NoAuthorityKey": {"a certificate of somebody else needs no more", []string{AuthorityKey, CertificateKey, KeyKey}, ""},
+		"NoAuthorityKey": {"a certificate of another authority requires no key", []string{AuthorityKey, CertificateKey, KeyKey}, ""},
 		"OnlyUsername":   {"half of the credentials", []string{UsernameKey}, "lacks password"},
 		"OnlyPassword":   {"the other half", []string{PasswordKey}, "lacks username"},
-		"OnlyHtpasswd":   {"nobody knows its password", []string{HtpasswdKey}, "neither username nor password"},
+		"OnlyHtpasswd":   {"its password is unknown", []string{HtpasswdKey}, "neither username nor password"},
 		"OnlyAuthority":  {"nothing can be signed", []string{AuthorityKey}, "has ca.crt but not ca.key, tls.crt, tls.key"},
-		"NoAuthority":    {"nobody could check it", []string{CertificateKey, KeyKey}, "but not ca.crt"},
+		"NoAuthority":    {"no client could verify it", []string{CertificateKey, KeyKey}, "but not ca.crt"},
 		"OnlyKey":        {"a key without its certificate", []string{AuthorityKey, AuthorityKeyKey, KeyKey}, "but not tls.crt"},
 	}
 	for name, tc := range cases {
@@ -510,7 +510,7 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 		want   []types.UID
 		writes int
 	}{
-		"Nobody": {reason: "nothing else makes it move", want: []types.UID{"metal3cluster"}, writes: 1},
+		"NoOwner": {reason: "no other owner makes it move", want: []types.UID{"metal3cluster"}, writes: 1},
 		"Another": {
 			reason: "it goes with the first one otherwise", owners: []client.Object{infra("first", "first-uid")},
 			want: []types.UID{"first-uid", "metal3cluster"}, writes: 1,
@@ -528,7 +528,7 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 			owners: []client.Object{infra("first", "first-uid"), build.Cluster("other")}, want: []types.UID{"first-uid", ""},
 		},
 		"OtherGroup": {
-			reason: "a kind of this name may be anybody's", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
+			reason: "another group may have a kind of this name", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
 			change: func(mine *corev1.Secret) { mine.OwnerReferences[0].APIVersion = "example.com/v1" },
 		},
 		"OtherVersion": {

@@ -15,8 +15,8 @@ import (
 var pageTemplate string
 
 const (
-	// Nobody is the text of a span without a holder. It has its own colour.
-	Nobody = "nobody"
+	// None is the text of a span without a holder. It has its own colour.
+	None = "none"
 
 	// palette is the number of colours for other texts: one for each phase of a host.
 	palette = 12
@@ -103,7 +103,7 @@ type Bar struct {
 	Left, Width float64
 	Text, Hint  string
 
-	// Colour is a number of the palette. Zero is for Nobody.
+	// Colour is a number of the palette. Zero is for None.
 	Colour int
 }
 
@@ -217,7 +217,7 @@ func (s scale) at(moment time.Time) float64 {
 func (s scale) bars(spans []Span, page *Page) []Bar {
 	made := make([]Bar, 0, len(spans))
 	for _, span := range spans {
-		if _, known := s.colours[span.What]; !known && span.What != Nobody {
+		if _, known := s.colours[span.What]; !known && span.What != None {
 			s.colours[span.What] = len(s.colours)%palette + 1
 			page.Legend = append(page.Legend, Bar{Text: span.What, Colour: s.colours[span.What]})
 		}

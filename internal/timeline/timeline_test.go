@@ -19,26 +19,26 @@ func after(seconds int) time.Time { return began.Add(time.Duration(seconds) * ti
 func TestNew(t *testing.T) {
 	page := timeline.New("A <pivot>", began, []timeline.Track{
 		{Name: "holds the address", Spans: []timeline.Span{
-			{From: began, To: after(50), What: "management"}, {From: after(50), To: after(51), What: timeline.Nobody},
+			{From: began, To: after(50), What: "management"}, {From: after(50), To: after(51), What: timeline.None},
 			{From: after(51), To: after(100), What: "host-0"},
 		}},
 		{Name: "host-1", Detail: true, Spans: []timeline.Span{{From: began, To: after(100), What: "management"}}},
 	}, []timeline.Mark{
-		{At: after(25), What: "moved"}, {At: after(50), What: "nobody", Zoom: "Holder changes"},
+		{At: after(25), What: "moved"}, {At: after(50), What: "none", Zoom: "Holder changes"},
 		{At: after(51), What: "host-0", Zoom: "Holder changes"},
 	})
 	want := timeline.Page{
 		Title: "A <pivot>",
 		Lanes: []timeline.Lane{{Name: "holds the address", Bars: []timeline.Bar{
 			{Width: 50, Text: "management", Hint: "management: 03:00:00.0 to 03:00:50.0, 50.0 s", Colour: 1},
-			{Left: 50, Width: 1, Text: timeline.Nobody, Hint: "nobody: 03:00:50.0 to 03:00:51.0, 1.0 s"},
+			{Left: 50, Width: 1, Text: timeline.None, Hint: "none: 03:00:50.0 to 03:00:51.0, 1.0 s"},
 			{Left: 51, Width: 49, Text: "host-0", Hint: "host-0: 03:00:51.0 to 03:01:40.0, 49.0 s", Colour: 2},
 		}}},
 		Details: []timeline.Lane{{Name: "host-1", Bars: []timeline.Bar{
 			{Width: 100, Text: "management", Hint: "management: 03:00:00.0 to 03:01:40.0, 100.0 s", Colour: 1},
 		}}},
 		Marks: []timeline.Point{
-			{Left: 25, Text: "25.0 s: moved"}, {Left: 50, Text: "50.0 s: nobody"}, {Left: 51, Text: "51.0 s: host-0"},
+			{Left: 25, Text: "25.0 s: moved"}, {Left: 50, Text: "50.0 s: none"}, {Left: 51, Text: "51.0 s: host-0"},
 		},
 		Zooms:   []timeline.Zoom{{Name: "Holder changes at 50.0 s", Left: 40, Width: 41}},
 		Seconds: 100, Names: 17, Deepest: 20,

@@ -54,15 +54,15 @@ func TestClaim(t *testing.T) {
 // management cluster gets a conflict and reads the claim of the first one.
 func TestClaimsAtTheSameTime(t *testing.T) {
 	for name, before := range map[string][]client.Object{"Create": nil, "Update": {record("source", "0")}} {
-		for rival, want := range map[string]pivot.Standing{"2": pivot.Superseded, "1": pivot.Current} {
-			t.Run(name+rival, func(t *testing.T) {
+		for other, want := range map[string]pivot.Standing{"2": pivot.Superseded, "1": pivot.Current} {
+			t.Run(name+other, func(t *testing.T) {
 				raced := false
 				between := func(ctx context.Context, c client.WithWatch) {
 					if raced {
 						return
 					}
 					raced = true
-					overwrite(ctx, t, c, record("source", rival))
+					overwrite(ctx, t, c, record("source", other))
 				}
 				planes, _ := controlPlanes("target", racing(between), before...)
 				if _, standing, err := planes.Claim(t.Context(), cluster(), 2); standing != want || err != nil {

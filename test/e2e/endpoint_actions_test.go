@@ -97,7 +97,7 @@ func (e *endpoint) expectKept(ctx context.Context, disturb func(ctx context.Cont
 	e.settle(ctx)
 	e.untilHolder(ctx, infrav1.HolderControlPlane)
 	Expect(e.reported(ctx, Default)).To(Equal(before))
-	Expect(e.seen.Held.Since(began)).To(HaveEach(HaveField("Who", BeElementOf(holder, witness.Nobody))))
+	Expect(e.seen.Held.Since(began)).To(HaveEach(HaveField("Who", BeElementOf(holder, witness.None))))
 }
 
 // reported is the holder that the Metal3Cluster reports.

@@ -73,7 +73,7 @@ func describeBeginning(e *endpoint) {
 		e.untilHolder(ctx, infrav1.HolderManagement)
 		Expect(e.seen.Held.Since(e.created)).To(HaveEach(HaveField("Shared()", BeFalse())))
 		for _, span := range e.seen.Held.Since(e.created) {
-			Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "before any node is armed: %s", span)
+			Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.None), "before any node is armed: %s", span)
 		}
 	}, Label(spine))
 
@@ -195,14 +195,14 @@ const (
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 )
 
-// endpoint is a cluster with an Ironic endpoint, and whoever watches the endpoint.
+// endpoint is a cluster with an Ironic endpoint, and its witness.
 type endpoint struct {
 	// Client is that of home.
 	client.Client
 
 	// home is the cluster that manages this one: that of the management machine, or the cluster itself.
 	home *lab.Cluster
-	// moved says that it was moved once, or that somebody has tried.
+	// moved says that it was moved once, or that a story has tried.
 	moved bool
 	// workers is how many nodes there are besides those of the control plane.
 	workers int
@@ -285,7 +285,7 @@ func (e *endpoint) expectHeldByManagement(since time.Time) {
 
 // tell prints what the witness saw during the story.
 func (e *endpoint) tell() {
-	away := func(span witness.Span) bool { return span.Who == witness.Nobody }
+	away := func(span witness.Span) bool { return span.Who == witness.None }
 	for _, watched := range []struct {
 		what    string
 		journal *witness.Journal
@@ -360,7 +360,7 @@ func (e *endpoint) holder(ctx context.Context) string {
 }
 
 // untilHolder waits until one machine of a kind has the address, Ironic answers there, and the Metal3Cluster says so. A
-// node serves DHCP then, and nobody else; the management side of the lab does not.
+// node alone serves DHCP then; the management side of the lab does not.
 func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -369,7 +369,7 @@ func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 		g.Expect(e.seen.Answered.Last()).To(Equal(lab.IronicClusterID + "-" + holder))
 		server := holder
 		if kind == infrav1.HolderManagement {
-			server = witness.Nobody
+			server = witness.None
 		}
 		g.Expect(e.seen.Offered.Last()).To(Equal(server), "DHCP")
 		var cluster infrav1.Metal3Cluster

@@ -101,7 +101,7 @@ func describeFaults(w *world) {
 		w.unlabel(ctx, chosen)
 	}, NodeTimeout(storyLimit))
 
-	It("quotes why an image cannot be deployed, and gives the host back", func(ctx context.Context) {
+	It("quotes why an image cannot be deployed, and releases the host", func(ctx context.Context) {
 		name := w.another(ctx, "broken", func(_ *clusterv1.MachineDeployment, template *infrav1.Metal3MachineTemplate) {
 			template.Spec.Template.Spec.Image.Checksum = strings.Repeat("0", 64)
 		})
@@ -123,7 +123,7 @@ func describeFaults(w *world) {
 		Expect(w.onlyHost(ctx, Default, w.workers.Name)).NotTo(Equal(lost))
 		w.untilGone(ctx, restore)
 		for _, object := range restore {
-			// A Secret that nobody owns is still there.
+			// A Secret without owner is still there.
 			Expect(client.IgnoreAlreadyExists(w.Create(ctx, object))).To(Succeed())
 		}
 		w.untilFree(ctx, lost)
@@ -187,7 +187,7 @@ func killManager(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// noSurplus demands that nobody holds more hosts than there are machines.
+// noSurplus requires that no more hosts are claimed than there are machines.
 func (w *world) noSurplus(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -245,7 +245,7 @@ func (w *world) removeOther(ctx context.Context, name string) {
 	Expect(client.IgnoreNotFound(err)).To(Succeed())
 }
 
-// anyFree is the name of a host that nobody has claimed.
+// anyFree is the name of a host without a consumer.
 func (w *world) anyFree(ctx context.Context) string {
 	GinkgoHelper()
 	for _, candidate := range w.hosts(ctx, Default) {

@@ -38,7 +38,7 @@ const (
 	// maintenance is what a person writes into the pause of a host.
 	maintenance = "maintenance"
 
-	// userName is where a Secret has the user name of a BMC, and lostName where nobody looks for it.
+	// userName is where a Secret has the user name of a BMC, and lostName where no controller reads it.
 	userName, lostName = "username", "lost-username"
 )
 
@@ -101,7 +101,7 @@ func (e *endpoint) provisionLate(ctx context.Context) (finish func()) {
 	return finish
 }
 
-// untilWaitingForLate waits until a move waits for that guest and for nobody else: all hosts of the lab are paused.
+// untilWaitingForLate waits until a move waits for that guest only: all hosts of the lab are paused.
 func (e *endpoint) untilWaitingForLate(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -67,9 +67,9 @@ func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.Ba
 	return list.Items
 }
 
-// hold lets no Machine come into a cluster, or none go, until it is let go. So a clusterctl that moves there stays in the
-// middle of copying, after the hosts and before the Machines, or one that moves from there in the middle of deleting, after
-// what belongs to the Machines: it repeats each write for more than two minutes.
+// hold rejects creations of Machines in a cluster, or their deletions, until it is released. So a clusterctl that moves
+// there stays in the middle of copying, after the hosts and before the Machines, or one that moves from there in the
+// middle of deleting, after what belongs to the Machines: it repeats each write for more than two minutes.
 func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType) {
 	GinkgoHelper()
 	policy, binding := holdObjects()
@@ -125,12 +125,12 @@ func (e *endpoint) beginHeld(ctx context.Context, to *lab.Cluster) *journey {
 		g.Expect(clusterIn(ctx, g, to)).NotTo(BeNil())
 		g.Expect(hostsIn(ctx, g, to)).To(HaveLen(labHosts))
 	}, patiently()...).Should(Succeed())
-	Expect(started.ended).NotTo(Receive(), "clusterctl has given up")
+	Expect(started.ended).NotTo(Receive(), "clusterctl has ended")
 	return started
 }
 
 // interrupt begins a move and loses clusterctl while it copies, and whatever else is lost at that moment. What has
-// arrived by then is there, and nobody acts on it.
+// arrived by then is there, and no controller acts on it.
 func (e *endpoint) interrupt(ctx context.Context, to *lab.Cluster, alongside func()) {
 	GinkgoHelper()
 	started := e.beginHeld(ctx, to)
@@ -171,7 +171,7 @@ func (e *endpoint) losePowerDuringMove(ctx context.Context, to *lab.Cluster) {
 		Expect(management.PowerOff(ctx)).To(Succeed())
 	})
 	for _, span := range e.seen.Held.Since(lost) {
-		Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.Nobody), "no node is armed: %s", span)
+		Expect(span.Who).To(BeElementOf(lab.ManagementName, witness.None), "no node is armed: %s", span)
 	}
 	on := time.Now()
 	Expect(management.PowerOn(ctx)).To(Succeed())
@@ -179,8 +179,8 @@ func (e *endpoint) losePowerDuringMove(ctx context.Context, to *lab.Cluster) {
 	e.untilGuardSays(ctx, "HandedOver")
 }
 
-// moveThroughPartition moves back to the management cluster, which is cut off from everybody for a while in the middle.
-// Alone on its side, its machine does not take the address that it had before the first move.
+// moveThroughPartition moves back to the management cluster, which is cut off from all machines for a while in the
+// middle. Alone on its side, its machine does not take the address that it had before the first move.
 func (e *endpoint) moveThroughPartition(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	started := e.beginHeld(ctx, to)

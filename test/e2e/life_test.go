@@ -69,7 +69,7 @@ var _ = Describe("A cluster", Ordered, func() {
 		}
 	}, NodeTimeout(storyLimit))
 
-	It("gets another worker and gives it back", func(ctx context.Context) {
+	It("gets another worker and removes it", func(ctx context.Context) {
 		for _, replicas := range []int32{2, 1} {
 			w.scale(ctx, replicas)
 			w.untilRunning(ctx, w.workers.Name, int(replicas))

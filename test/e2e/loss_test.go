@@ -28,7 +28,7 @@ import (
 // companyName is a cluster of one machine without an Ironic endpoint.
 const companyName = "company"
 
-// moveInVain begins to move to the management cluster while the API server there is away. clusterctl gives up before it
+// moveInVain begins to move to the management cluster while the API server there is away. clusterctl ends before it
 // has paused anything, and what manages the cluster goes on.
 func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
@@ -37,7 +37,7 @@ func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 		var failed error
 		Eventually(started.ended, patiently()...).WithContext(ctx).Should(Receive(&failed))
 		Expect(failed).To(HaveOccurred())
-		fmt.Printf("clusterctl gave up after %s: %v\n", time.Since(started.began).Round(time.Second), failed)
+		fmt.Printf("clusterctl ended after %s: %v\n", time.Since(started.began).Round(time.Second), failed)
 		Expect(e.pivot(ctx, to, "preflight")).To(ended(2))
 		// Only a provider that is not paused puts this back.
 		stage.Change(ctx, e.Client, named(endpointCluster), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -72,7 +72,7 @@ func (e *endpoint) beginHeldDeletion(ctx context.Context, to *lab.Cluster) *jour
 		g.Expect(machines.Items).To(And(HaveLen(controlPlanes+e.workers),
 			ContainElement(HaveField("Annotations", HaveKey(infrav1.DeleteForMoveAnnotation)))))
 	}, patiently()...).Should(Succeed())
-	Expect(started.ended).NotTo(Receive(), "clusterctl has given up")
+	Expect(started.ended).NotTo(Receive(), "clusterctl has ended")
 	return started
 }
 
@@ -89,7 +89,7 @@ func (e *endpoint) loseManagementWhileDeleting(ctx context.Context, to *lab.Clus
 }
 
 // loseWhileDeleting begins a move and loses clusterctl when everything was copied. Another clusterctl refuses to go on,
-// and nobody acts on either of what there is twice.
+// and no controller acts on objects that exist twice.
 func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	from, started := e.home, e.beginHeldDeletion(ctx, to)
@@ -110,7 +110,7 @@ func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	}, calm, often).Should(Succeed())
 }
 
-// clear takes away what is left in a cluster, with the commands of the documentation.
+// clear removes what is left in a cluster, with the commands of the documentation.
 func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "pivot.md"))
@@ -160,7 +160,7 @@ func (e *endpoint) removeCompany(ctx context.Context) {
 	e.company = 0
 }
 
-// free are the names of the hosts that nobody has claimed.
+// free are the names of the hosts without a consumer.
 func (e *endpoint) free(ctx context.Context) []string {
 	GinkgoHelper()
 	var names []string
@@ -172,14 +172,14 @@ func (e *endpoint) free(ctx context.Context) []string {
 	return names
 }
 
-// moveThroughFiles saves everything in files, takes it away where it is, and restores it elsewhere.
+// moveThroughFiles saves all objects in files, deletes them from the source, and restores them in the target.
 func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	from, folder := e.home, GinkgoT().TempDir()
 	_, err := from.Clusterctl().Run(ctx, "move", "--namespace="+lab.Namespace, "--to-directory="+folder)
 	Expect(err).NotTo(HaveOccurred())
 	e.untilReadyForMove(ctx, to)
-	// So that nobody acts on what goes.
+	// So that no controller acts on the deleted objects.
 	e.pause(ctx, ptr.To(true))
 	Eventually(func(g Gomega) {
 		g.Expect(e.hosts(ctx, g)).To(HaveEach(isPausedBy(infrav1.HostPausedByProvider)))

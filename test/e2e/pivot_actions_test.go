@@ -27,7 +27,7 @@ import (
 // live says which cluster manages this one from now on.
 func (e *endpoint) live(in *lab.Cluster) { e.home, e.Client = in, in.Client }
 
-// disarmNodes takes away what people have written on the nodes, and waits until the nodes know.
+// disarmNodes removes annotations and files of users from the nodes, and waits until the nodes know.
 func (e *endpoint) disarmNodes(ctx context.Context) {
 	GinkgoHelper()
 	e.disarm()
@@ -213,7 +213,7 @@ func (e *endpoint) addWorker(ctx context.Context) string {
 	return node
 }
 
-// removeWorkers takes away the workers that stories have added. Their hosts are free then.
+// removeWorkers removes the workers that stories have added. Their hosts are free then.
 func (e *endpoint) removeWorkers(ctx context.Context) {
 	GinkgoHelper()
 	if e.workers == 0 {
@@ -274,8 +274,8 @@ func (e *endpoint) comeBack(ctx context.Context, move func(context.Context, *lab
 	e.untilHostsKnown(ctx)
 	e.untilDisarmed(ctx)
 	Expect(witness.Longest(e.seen.Held.Since(began), func(span witness.Span) bool {
-		return span.Who == witness.Nobody
-	})).To(BeNumerically("<", moment), "nobody had it")
+		return span.Who == witness.None
+	})).To(BeNumerically("<", moment), "no node had the VIP")
 	e.expectUntouched(ctx)
 }
 
@@ -296,7 +296,7 @@ func (e *endpoint) untilTakenBack(ctx context.Context) {
 }
 
 // comeHome brings the cluster back to the management cluster, wherever a story has left it, and the address as well:
-// whoever deletes a cluster must not ask its own nodes to do so. A move that was lost while it deleted is beyond it.
+// a cluster cannot delete its own nodes. A move that was lost while it deleted is beyond it.
 func (e *endpoint) comeHome(ctx context.Context) {
 	management, began := bed.lab.Management(), time.Now()
 	off := !bed.lab.Machine(management.Name).Powered()
@@ -333,7 +333,7 @@ func (e *endpoint) comeHome(ctx context.Context) {
 	e.untilHolder(ctx, infrav1.HolderManagement)
 }
 
-// unpause lets the controllers go on after a move that was given up.
+// unpause lets the controllers go on after a cancelled move.
 func (e *endpoint) unpause(ctx context.Context) {
 	GinkgoHelper()
 	e.pause(ctx, nil)

@@ -24,7 +24,7 @@ func describePivot(e *endpoint) {
 		e.install(ctx)
 	}, Label(spine))
 
-	e.story("stays with the management cluster when its cluster moves into itself", movable, arrived,
+	e.story("keeps the VIP on the management cluster when its cluster takes over its own management", movable, arrived,
 		func(ctx context.Context) {
 			e.untouched = time.Now()
 			e.moveIn(ctx)

@@ -141,7 +141,7 @@ func (e *endpoint) install(ctx context.Context) {
 	e.untilReadyForMove(ctx, e.workload)
 }
 
-// moveIn moves the cluster into itself. All hosts stay as they are, and the management cluster keeps the VIP.
+// moveIn moves the cluster to its own control plane. All hosts stay as they are, and the management cluster keeps the VIP.
 func (e *endpoint) moveIn(ctx context.Context) {
 	GinkgoHelper()
 	before := e.pictures(ctx, Default)

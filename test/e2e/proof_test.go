@@ -109,10 +109,10 @@ func (e *endpoint) ironicWorked(ctx context.Context, since time.Time, except ...
 	return worked
 }
 
-// expectUntouched demands that nobody has changed a machine since that is not expected any more, but for some machines:
+// expectUntouched requires that no machine has changed since that is not expected any more, but for some machines:
 // the controllers of all machines were not asked for it, and no Ironic says that it did.
 func (e *endpoint) expectUntouched(ctx context.Context, except ...string) {
 	GinkgoHelper()
-	Expect(changes(e.untouched, except...)).To(BeEmpty(), "somebody has changed machines")
+	Expect(changes(e.untouched, except...)).To(BeEmpty(), "machines have changed")
 	Expect(e.ironicWorked(ctx, e.untouched, except...)).To(BeEmpty(), "an Ironic has changed machines")
 }

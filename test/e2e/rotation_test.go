@@ -85,7 +85,7 @@ func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironica
 	}, patiently()...).Should(Succeed())
 }
 
-// ask asks Ironic on a machine, or without one whoever has the address, for its drivers, and returns the HTTP status.
+// ask asks Ironic on a machine, or without one the VIP holder, for its drivers, and returns the HTTP status.
 func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(as.Authority) {
@@ -102,7 +102,7 @@ func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error
 			return bed.lab.Network().Dial(ctx, kind, net.JoinHostPort(own, port))
 		}
 	}
-	// Every question is one of a new client, which has no connection to anybody.
+	// Each request is one of a new client without connections.
 	asking := &http.Client{Timeout: calm, Transport: &http.Transport{
 		DialContext: dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
@@ -136,7 +136,7 @@ func (e *endpoint) giveAway(ctx context.Context) {
 		g.Expect(e.workload.Client.Get(ctx, key, &pod)).To(Succeed())
 		g.Expect(pod.Status.ContainerStatuses).To(ContainElement(And(HaveField("Name", "ironic"), HaveField("Ready", true),
 			HaveField("LastTerminationState.Terminated", HaveValue(And(HaveField("ExitCode", BeEquivalentTo(1)),
-				HaveField("Message", ContainSubstring("the address was here and has left"))))))))
+				HaveField("Message", ContainSubstring("the VIP was here and has left"))))))))
 	}, patiently()...).Should(Succeed(), "Ironic on %s", lost)
 	e.settle(ctx)
 	Expect(e.holder(ctx)).NotTo(Equal(lost))

@@ -139,7 +139,7 @@ func describeProvider(m *management) {
 		}
 	})
 
-	It("gives the host back at the end", func(ctx context.Context) {
+	It("releases the host at the end", func(ctx context.Context) {
 		m.kubectl(ctx, "delete", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--wait=false")
 		Eventually(func() string {
 			return strings.TrimSpace(m.kubectl(ctx, "get", "clusters,machines,metal3clusters,metal3machines",

@@ -153,7 +153,7 @@ func (l *Lab) collectIronic(ctx context.Context, from *machine.Machine, folder s
 		failures = append(failures, func() error {
 			ctx, cancel := context.WithTimeout(ctx, collectLimit)
 			defer cancel()
-			// It complains where a folder is missing, and names what is in the others all the same.
+			// It returns an error for a missing folder, and lists the files of the others.
 			found, _ := from.Run(ctx, append(append([]string{"find"}, part.find...), "-type", "f", "-size", "+0")...)
 			files := strings.Fields(string(found))
 			if len(files) == 0 {

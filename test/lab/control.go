@@ -78,7 +78,7 @@ func (c *control) serve() {
 	}
 }
 
-// close tells whoever asked that the lab has stopped.
+// close answers waiting requests: the lab has stopped.
 func (c *control) close() error {
 	err := c.listener.Close()
 	c.mutex.Lock()

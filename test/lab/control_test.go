@@ -20,7 +20,7 @@ func TestControl(t *testing.T) {
 	}
 	select {
 	case <-served.asked:
-		t.Fatal("nobody has asked yet")
+		t.Fatal("no request was sent yet")
 	default:
 	}
 	connection, err := dialControl(t.Context(), folder)
@@ -71,7 +71,7 @@ func testEnd(t *testing.T, served *control, folder string, connection net.Conn) 
 	}
 }
 
-// TestKilled leaves a socket that nobody serves, as a process does that is killed.
+// TestKilled leaves a socket without a server, as a process does that is killed.
 func TestKilled(t *testing.T) {
 	folder := t.TempDir()
 	served, err := newControl(t.Context(), folder)

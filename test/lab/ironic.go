@@ -153,7 +153,7 @@ func output(command *exec.Cmd) (string, error) {
 }
 
 // installIronic installs Ironic on the management cluster as docs/ironic-endpoint.md tells users, and does not wait
-// until it runs. Whoever signs certificates has to be there.
+// until it runs. It requires an issuer of certificates.
 func (l *Lab) installIronic(ctx context.Context) error {
 	l.options.Progress("installing Ironic on cluster %s", l.management.Name)
 	// BMO gets a ConfigMap.

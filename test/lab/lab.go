@@ -140,8 +140,8 @@ func (l *Lab) explain(ctx context.Context) error {
 	return nil
 }
 
-// Prepare builds what all labs share, unless it is cached. Start does that too; this is for whoever wants it done
-// before.
+// Prepare builds what all labs share, unless it is cached. Start does that too. Call Prepare to do it
+// earlier.
 func Prepare(ctx context.Context, progress Progress) error {
 	checkout, err := binaries.Root()
 	if err != nil {

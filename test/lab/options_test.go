@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 	if want := filepath.Join(folder, "out", "lab", "a"); options.Artefacts != want {
 		t.Errorf("artefacts %s, want %s", options.Artefacts, want)
 	}
-	options.Progress("nobody listens to %s", "this")
+	options.Progress("no reader of %s", "this")
 	image, err := managerImage(options.Release)
 	if err != nil || image != "registry.example/manager:v1.15.0" {
 		t.Errorf("image %q, error %v", image, err)

@@ -37,7 +37,7 @@ func TestWaitForTooLong(t *testing.T) {
 			t.Errorf("error %v, want it to contain %q", err, want)
 		}
 	}
-	stopped := errors.New("somebody pressed Ctrl-C")
+	stopped := errors.New("the user pressed Ctrl-C")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
 	err = progress.WaitFor(ctx, "it is there", time.Minute, func(ctx context.Context) error { return ctx.Err() })

@@ -16,14 +16,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// WatchIronic watches who holds the address of Ironic, who answers there and who serves DHCP, until the witness is
-// stopped. Machines have their names, and so have conductors.
+// WatchIronic observes which machine holds the VIP of Ironic, which Ironic answers and which machine serves DHCP, until
+// the witness is stopped. Machines have their names, and so have conductors.
 func (l *Lab) WatchIronic(ctx context.Context) (*witness.Witness, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(l.Ironic().Authority) {
 		return nil, errors.New("watching Ironic: its authority is no certificate")
 	}
-	// Every question is one of a new client, which has no connection to anybody.
+	// Each request is one of a new client without connections.
 	asking := &http.Client{Transport: &http.Transport{
 		DialContext: l.network.Dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},

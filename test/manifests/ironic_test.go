@@ -141,7 +141,7 @@ func TestIronicOverlays(t *testing.T) {
 		containers []string
 		endpoint   bool
 	}{
-		"default":     {reason: "Ironic is elsewhere, and nobody knows where"},
+		"default":     {reason: "Ironic is elsewhere, at an unknown address"},
 		"with-ironic": {reason: "Ironic on an address of the node", containers: plain, endpoint: true},
 		"with-ironic-keepalived": {
 			reason: "Ironic on an address of its own", containers: append(slices.Clone(plain), "guard"), endpoint: true,
@@ -180,7 +180,7 @@ func TestIronicOverlays(t *testing.T) {
 	}
 }
 
-// checkFilledIn looks for what must never be installed: placeholders, and secrets of everybody.
+// checkFilledIn looks for what must never be installed: placeholders, and secrets that all clusters would share.
 func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	text, err := object.MarshalJSON()

@@ -100,7 +100,7 @@ func TestCheckSaysWhoMayHoldTheAddress(t *testing.T) {
 			files:  []string{"kubeadm/kubeadm.yaml", "cluster-api/bootstrap-success.complete"},
 		},
 		"Joining": {
-			reason: "a node that joins has no API server yet and must not hold the address",
+			reason: "a node that joins has no API server yet and must not hold the VIP",
 			files:  []string{"kubeadm/kubeadm-join-config.yaml"},
 		},
 		"Healthy": {

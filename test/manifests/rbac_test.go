@@ -17,7 +17,7 @@ func rules(t *testing.T) map[string][]rbacv1.PolicyRule {
 		role := &rbacv1.ClusterRole{}
 		decode(t, object, role)
 		if role.AggregationRule != nil {
-			t.Errorf("%s: anybody who labels a role can add to it", role.Name)
+			t.Errorf("%s: each user who labels a role can add to it", role.Name)
 		}
 		found[role.Name] = role.Rules
 	}
@@ -38,7 +38,7 @@ func TestRolesAreNarrow(t *testing.T) {
 		}
 		for _, rule := range list {
 			if coversAnything(rule) && !readsControlPlanes(rule) && !readsMetrics(rule) {
-				t.Errorf("%s: %v covers what nobody listed", name, rule)
+				t.Errorf("%s: %v covers what the table does not list", name, rule)
 			}
 			for _, verb := range rule.Verbs {
 				if slices.Contains(forbidden, verb) {

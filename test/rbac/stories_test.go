@@ -136,7 +136,7 @@ func describeLife(i *world) {
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}}
-		for name, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
+		for name, want := range map[string]int{"reader": http.StatusOK, "outsider": http.StatusForbidden} {
 			token := i.token(ctx, name)
 			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
 		}

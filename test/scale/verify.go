@@ -172,7 +172,7 @@ func isMachine(consumer *corev1.ObjectReference) bool {
 
 func nameOf(consumer *corev1.ObjectReference) string {
 	if consumer == nil {
-		return "nobody"
+		return "no consumer"
 	}
 	return consumer.Name
 }

@@ -96,7 +96,7 @@ func TestWriteProblems(t *testing.T) {
 			requests: []env.Request{claim, status, status, event, event}, want: "5 writes",
 		},
 		"Conflict": {
-			reason:   "Without competitors nobody is in the way, so a conflict is a mistake.",
+			reason:   "Without competitors, a conflict is a mistake.",
 			requests: []env.Request{refused, claim, status, status, event}, want: "5 writes",
 		},
 		"LostToCompetitor": {
@@ -108,7 +108,7 @@ func TestWriteProblems(t *testing.T) {
 			requests: []env.Request{claim, claim}, want: "host a was written 2 times",
 		},
 		"TwiceByOthers": {
-			reason:   "Whoever made them.",
+			reason:   "The writer does not matter.",
 			requests: []env.Request{claim, foreign}, contested: true, want: "host a was written 2 times",
 		},
 	}
@@ -129,7 +129,7 @@ func TestIdleProblems(t *testing.T) {
 	}{
 		"Nothing": {nil, 0},
 		"Reads":   {of(managerUser, "watch", idleReads), 0},
-		"Others":  {of("somebody", "patch", 100), 0},
+		"Others":  {of("another", "patch", 100), 0},
 		"Write":   {of(managerUser, "patch", 1), 1},
 		"TooMany": {of(managerUser, "list", idleReads+1), 1},
 		"Both":    {of(managerUser, "update", idleReads+1), 2},

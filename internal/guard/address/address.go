@@ -1,4 +1,4 @@
-// Package address reads and changes the addresses of the network interface that carries the Ironic address. It talks to
+// Package address reads and changes the addresses of the network interface that carries the VIP of Ironic. It talks to
 // the kernel through netlink and needs no other program; changing needs CAP_NET_ADMIN, reading needs nothing.
 package address
 
@@ -110,8 +110,8 @@ func (i Interface) HasAny(addresses []netip.Addr) bool {
 	})
 }
 
-// Kept says whether one of the addresses has been on the interface all the time since an earlier observation. Whoever
-// has lost them all in between has lost them, even if they are back before anybody looks.
+// Kept says whether one of the addresses has been on the interface all the time since an earlier observation. A
+// node that lost all of them in between has lost them, even if they are back before the next observation.
 func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	for prefix, added := range i.Added {
 		before, was := earlier.Added[prefix]

@@ -34,7 +34,7 @@ func TestSource(t *testing.T) {
 		want    string
 	}{
 		"none":        {reason: "the interface has no addresses yet", virtual: virtual4},
-		"only itself": {reason: "the shared address is nobody's own", in: address.Interface{Addresses: prefixes("172.22.0.2/24")}, virtual: virtual4},
+		"only itself": {reason: "the VIP is no address of its own", in: address.Interface{Addresses: prefixes("172.22.0.2/24")}, virtual: virtual4},
 		"other family": {
 			reason: "a family cannot speak for the other", in: address.Interface{Addresses: prefixes("fd00:22::11/64")}, virtual: virtual4},
 		"the only one": {
@@ -46,10 +46,10 @@ func TestSource(t *testing.T) {
 			reason: "a prefix of 32 is no reason to doubt", virtual: virtual4, want: "172.22.0.11",
 			in: address.Interface{Addresses: prefixes("10.0.0.1/8", "172.22.0.11/32")}},
 		"known to the peers": {
-			reason: "peers believe nobody else", virtual: virtual4, want: "172.22.0.12", peers: addresses("172.22.0.12"),
+			reason: "peers accept no other address", virtual: virtual4, want: "172.22.0.12", peers: addresses("172.22.0.12"),
 			in: address.Interface{Addresses: prefixes("172.22.0.11/24", "172.22.0.12/24")}},
 		"known, but it is the address": {
-			reason: "a mistake in the list gives nobody the address", virtual: virtual4, want: "172.22.0.11", peers: addresses("172.22.0.2"),
+			reason: "a mistake in the list gives no node the VIP", virtual: virtual4, want: "172.22.0.11", peers: addresses("172.22.0.2"),
 			in: address.Interface{Addresses: prefixes("172.22.0.2/24", "172.22.0.11/24")}},
 		"IPv6": {
 			reason: "link-local and deprecated addresses are no sources", virtual: virtual6, want: "fd00:22::11",
@@ -103,7 +103,7 @@ func TestKept(t *testing.T) {
 		"as before":         {reason: "nothing happened", now: before, want: true},
 		"one is left":       {reason: "one is enough", now: seen(7, map[string]uint32{six: 6}), want: true},
 		"one came back":     {reason: "the other was here all the time", now: seen(7, map[string]uint32{four: 9, six: 6}), want: true},
-		"both came back":    {reason: "for a moment nobody was here", now: seen(7, map[string]uint32{four: 9, six: 9})},
+		"both came back":    {reason: "for a moment none was here", now: seen(7, map[string]uint32{four: 9, six: 9})},
 		"gone":              {reason: "only others are left", now: seen(7, map[string]uint32{"172.22.0.11/24": 1})},
 		"another interface": {reason: "it is not the one that had them", now: seen(8, map[string]uint32{four: 5, six: 6})},
 		"no interface":      {reason: "nothing has no address", now: address.Interface{}},

@@ -69,7 +69,7 @@ func TestChoose(t *testing.T) {
 		"MAC with a VIP alone":        {reason: "the VIP leaves", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "172.22.0.2")}, says: []string{"no interface"}},
 		"MAC with the other family":   {reason: "no VIP is of it", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "fd00:22::11")}, says: []string{"no interface"}},
 		"MAC of an interface down":    {reason: "it carries nothing", settings: byMAC, links: []address.Link{down}, says: []string{"no interface"}},
-		"MAC of a loopback interface": {reason: "nobody hears it", settings: byMAC, links: []address.Link{loopback}, says: []string{"no interface"}},
+		"MAC of a loopback interface": {reason: "no other node hears it", settings: byMAC, links: []address.Link{loopback}, says: []string{"no interface"}},
 		"no interface":                {reason: "the node starts", settings: byMAC, says: []string{"no interface", "are []"}},
 
 		"CIDR": {

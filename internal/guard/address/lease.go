@@ -18,7 +18,7 @@ type Leases struct {
 	kernel *kernel
 }
 
-// Close gives up the connection to the kernel. The next lease makes a new one.
+// Close closes the connection to the kernel. The next lease opens a new one.
 func (l *Leases) Close() {
 	if l.kernel != nil {
 		l.kernel.close()

@@ -96,7 +96,7 @@ func TestExtendElsewhere(t *testing.T) {
 	}
 }
 
-// TestExtendAddsNothing removes addresses while their lease is extended: what somebody takes away stays away.
+// TestExtendAddsNothing removes addresses while their lease is extended: a removed address stays away.
 func TestExtendAddsNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make a network namespace")

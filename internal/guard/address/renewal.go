@@ -21,7 +21,7 @@ func later(stamp, earlier uint32) int32 {
 	return int32(stamp - earlier) //nolint:gosec // The difference wraps around on purpose.
 }
 
-// Renewed returns when the lease of the addresses was last renewed, and false if none of them is on the interface. An
+// Renewed returns when the lease of the VIPs was last renewed, and false if none of them is on the interface. An
 // address that never had a lease counts from its arrival.
 func (i Interface) Renewed(addresses []netip.Addr) (stamp uint32, found bool) {
 	for prefix, lease := range i.leases {
@@ -33,7 +33,7 @@ func (i Interface) Renewed(addresses []netip.Addr) (stamp uint32, found bool) {
 }
 
 // following returns what was observed after an earlier observation: a VIP stays added since then, unless its lease was
-// not renewed for as long as the patience. Then it counts as added when the patience was over, for whoever sees that.
+// not renewed for as long as the patience. Then it counts as added when the patience was over.
 // Zero is no limit.
 func (i Interface) following(earlier Interface, virtual []netip.Addr, patience time.Duration) Interface {
 	i.Added = maps.Clone(i.Added)

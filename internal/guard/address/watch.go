@@ -50,7 +50,7 @@ type Watcher struct {
 }
 
 // Run watches until the context ends. It calls one function at a time. A renewal is judged by what the kernel tells of
-// it, however late that is read: whoever stands still alone misses none. Where the kernel could not tell all, the
+// it, however late that is read: a process that was stopped misses none. Where the kernel could not tell all, the
 // renewals that are missing count as late.
 func (w Watcher) Run(ctx context.Context) error {
 	events, err := dial(linkGroup, address4Group, address6Group)

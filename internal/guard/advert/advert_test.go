@@ -108,7 +108,7 @@ func TestClassify(t *testing.T) {
 		"other group":     {reason: "minds its own business", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},
 		"same ID":         {reason: "keepalived drops both groups' packets", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
 		"same address":    {reason: "two holders", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.2"), want: advert.Foreign},
-		"both, no member": {reason: "it is not in anybody's list, so it holds the address beside us", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
+		"both, no member": {reason: "it is in no list, so it holds the address beside us", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
 		"member with another address": {
 			reason: "settings of another time", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
 		"members not known": {
@@ -141,7 +141,7 @@ func TestLedger(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	peer, stranger := netip.MustParseAddr("172.22.0.12"), netip.MustParseAddr("172.22.0.99")
+	peer, foreign := netip.MustParseAddr("172.22.0.12"), netip.MustParseAddr("172.22.0.99")
 	ledger := advert.NewLedger(start)
 	silence := func(now int, want time.Duration) {
 		t.Helper()
@@ -157,7 +157,7 @@ func TestLedger(t *testing.T) {
 	if got := ledger.HolderHeard(); !got.Equal(at(10)) {
 		t.Errorf("a goodbye counts as holding: heard at %s", got)
 	}
-	ledger.Record(at(13), group(), stranger, heard(51, 255, "172.22.0.2"))
+	ledger.Record(at(13), group(), foreign, heard(51, 255, "172.22.0.2"))
 	silence(13, 13*time.Second)
 	ledger.Record(at(14), group(), peer, heard(51, 150, "172.22.0.2"))
 	silence(14, 0)
@@ -171,11 +171,11 @@ func TestLedger(t *testing.T) {
 	if diff := cmp.Diff(map[netip.Addr]time.Time{peer: at(14)}, ledger.Peers(), compareAddresses); diff != "" {
 		t.Errorf("peers: -want, +got:\n%s", diff)
 	}
-	if got := ledger.Strangers(at(43)); len(got) != 1 || got[0].Source != stranger {
-		t.Errorf("strangers: %v", got)
+	if got := ledger.ForeignSpeakers(at(43)); len(got) != 1 || got[0].Source != foreign {
+		t.Errorf("foreign speakers: %v", got)
 	}
-	if got := ledger.Strangers(at(44)); len(got) != 0 {
-		t.Errorf("a stranger is remembered for ever: %v", got)
+	if got := ledger.ForeignSpeakers(at(44)); len(got) != 0 {
+		t.Errorf("a foreign speaker is remembered for ever: %v", got)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestLedgerIsBounded(t *testing.T) {
 		ledger.Record(time.Unix(1, 0), group(), source, heard(51, 100, "172.22.0.3"))
 		source = source.Next()
 	}
-	if got := len(ledger.Strangers(time.Unix(1, 0))); got > 128 {
+	if got := len(ledger.ForeignSpeakers(time.Unix(1, 0))); got > 128 {
 		t.Errorf("a flood of sources is remembered: %d", got)
 	}
 }
@@ -203,7 +203,7 @@ func TestContest(t *testing.T) {
 		// arrived is when the address came here.
 		arrived, want time.Duration
 	}{
-		"nobody": {
+		"no peer": {
 			reason: "silence is no contest", interval: 200 * time.Millisecond,
 			lastHeard: func(time.Duration) time.Duration { return -time.Hour }, want: -1,
 		},
@@ -224,7 +224,7 @@ func TestContest(t *testing.T) {
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 1700 * time.Millisecond,
 		},
 		"it gave in": {
-			reason: "a holder that spoke for long and was replaced is no rival", interval: time.Second,
+			reason: "a holder that spoke for long and was replaced is no conflict", interval: time.Second,
 			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, 10*time.Second) },
 			arrived:   10 * time.Second, want: -1,
 		},

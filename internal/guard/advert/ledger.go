@@ -57,7 +57,7 @@ func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 	case slices.Contains(g.Own, source):
 		return Unrelated, ""
 	case int(heard.RouterID) != g.RouterID && shares:
-		return Foreign, fmt.Sprintf("holds our address under virtual router ID %d", heard.RouterID)
+		return Foreign, fmt.Sprintf("holds our VIP under virtual router ID %d", heard.RouterID)
 	case int(heard.RouterID) != g.RouterID:
 		return Unrelated, ""
 	case !shares:
@@ -67,9 +67,9 @@ func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 		return Peer, ""
 	// Advertisements over IPv6 multicast come from link-local addresses, which no list of peers names.
 	case len(g.Peers) > 0 && !source.IsLinkLocalUnicast():
-		return Foreign, "speaks for our address and is not in the list of peers"
+		return Foreign, "speaks for our VIP and is not in the list of peers"
 	case heard.Priority > 0 && !slices.Contains(g.Priorities, int(heard.Priority)):
-		return Foreign, fmt.Sprintf("speaks for our address with priority %d, which no member has", heard.Priority)
+		return Foreign, fmt.Sprintf("speaks for our VIP with priority %d, which no member has", heard.Priority)
 	default:
 		return Peer, ""
 	}
@@ -84,8 +84,8 @@ const (
 	maxSpeakers = 128
 )
 
-// Stranger is a foreign speaker.
-type Stranger struct {
+// ForeignSpeaker is a VRRP speaker with the virtual router ID or the VIP of the group that is no member of it.
+type ForeignSpeaker struct {
 	// Source address.
 	Source netip.Addr
 
@@ -100,7 +100,7 @@ type Ledger struct {
 	foreign    map[netip.Addr]foreigner
 	management time.Time
 	holder     time.Time
-	rival      time.Time
+	conflict   time.Time
 	deaf       time.Time
 }
 
@@ -128,7 +128,7 @@ func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Adv
 			l.holder = now
 		}
 		if slices.Contains(group.ControlPlane, int(heard.Priority)) {
-			l.rival = now
+			l.conflict = now
 		}
 		if int(heard.Priority) >= group.ManagementPriority {
 			l.management = now
@@ -152,21 +152,21 @@ func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
 	}
 }
 
-// HolderHeard is when a peer last said that it holds the address.
+// HolderHeard is when a peer last announced that it holds the VIP.
 func (l *Ledger) HolderHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.holder
 }
 
-// RivalHeard is when another node of the control plane last said that it holds the address.
-func (l *Ledger) RivalHeard() time.Time {
+// ConflictHeard is when another node of the control plane last announced that it holds the VIP.
+func (l *Ledger) ConflictHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.rival
+	return l.conflict
 }
 
-// MayHaveHeld is when a peer last said that it holds the address, or could have said so without being heard.
+// MayHaveHeld is when a peer last announced that it holds the VIP, or could have announced it without being heard.
 func (l *Ledger) MayHaveHeld() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -190,18 +190,18 @@ func (l *Ledger) Peers() map[netip.Addr]time.Time {
 	return maps.Clone(l.peers)
 }
 
-// Strangers returns who collides with the group, in the order of the addresses.
-func (l *Ledger) Strangers(now time.Time) []Stranger {
+// ForeignSpeakers returns the speakers that collide with the group, in the order of their addresses.
+func (l *Ledger) ForeignSpeakers(now time.Time) []ForeignSpeaker {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	var strangers []Stranger
+	var speakers []ForeignSpeaker
 	for source, entry := range l.foreign {
 		if now.Sub(entry.seen) > foreignMemory {
 			delete(l.foreign, source)
 			continue
 		}
-		strangers = append(strangers, Stranger{source, entry.collision})
+		speakers = append(speakers, ForeignSpeaker{source, entry.collision})
 	}
-	slices.SortFunc(strangers, func(a, b Stranger) int { return a.Source.Compare(b.Source) })
-	return strangers
+	slices.SortFunc(speakers, func(a, b ForeignSpeaker) int { return a.Source.Compare(b.Source) })
+	return speakers
 }

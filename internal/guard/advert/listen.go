@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Where VRRP is spoken when it is multicast. The groups are joined in every mode: a stranger speaks as it likes.
+// The multicast groups of VRRP. The listener joins them in both modes: a foreign speaker may use another mode.
 var (
 	group4 = netip.AddrFrom4([4]byte{224, 0, 0, 18})
 	group6 = netip.MustParseAddr("ff02::12")

@@ -1,4 +1,4 @@
-// Package advert listens to VRRP advertisements on the network of the Ironic address. keepalived does the work of VRRP;
+// Package advert listens to VRRP advertisements on the network of the VIP of Ironic. keepalived does the work of VRRP;
 // this package only observes which peers advertise, whether the management side is alive, and whether a conflicting
 // router uses the virtual router ID or the VIP of this cluster. keepalived would at best log such a conflict.
 //

@@ -135,7 +135,7 @@ func without(transport *http.Transport) *http.Client {
 	}
 }
 
-// Close gives up the connection to Ironic.
+// Close closes the connection to Ironic.
 func (p *Prober) Close() {
 	if p.ironic != nil {
 		p.ironic.CloseIdleConnections()
@@ -143,8 +143,8 @@ func (p *Prober) Close() {
 }
 
 // Check returns nil when Ironic is well, and a *Failure otherwise. It asks Ironic for its conductor and the web server
-// for the version of the API, which it gives to everybody: credentials may change at any time. At first and after a
-// failure it looks at all images, and else at one of them, in turn: files do not vanish as processes do.
+// for the version of the API, which requires no credentials: these may change at any time. The first check, and one
+// after a failure, requests all images. The others request one of them, in turn.
 func (p *Prober) Check(ctx context.Context) error {
 	err := p.check(ctx)
 	if err != nil {

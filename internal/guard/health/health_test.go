@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"well":           {reason: "all is as it should be", in: ironic{}},
 		"without images": {reason: "images may be looked at or not", in: ironic{skipImages: true, images: map[string]int{"kernel": 404}}},
-		"nobody there":   {reason: "no process listens", in: ironic{gone: true}, want: "Refused"},
+		"no listener":    {reason: "no process listens", in: ironic{gone: true}, want: "Refused"},
 		"slow":           {reason: "hosts would wait as well", in: ironic{slow: true}, want: "Slow"},
 		"broken":         {reason: "Ironic without its database", in: ironic{status: 503}, want: "APIStatus"},
 		"no web server":  {reason: "hosts could not reach Ironic", in: ironic{webGone: true}, want: "Refused"},
@@ -75,17 +75,17 @@ func TestCheck(t *testing.T) {
 		"redirect":    {reason: "another server may be well, this one is not", in: ironic{status: 302}, want: "APIStatus"},
 		"no content":  {reason: "only 200 is an answer", in: ironic{status: 204}, want: "APIStatus"},
 		"empty body":  {reason: "nothing is no answer", in: ironic{body: " "}, want: "BadAnswer"},
-		"garbage":     {reason: "a login page of somebody", in: ironic{body: "<html>"}, want: "BadAnswer"},
+		"garbage":     {reason: "a login page of another program", in: ironic{body: "<html>"}, want: "BadAnswer"},
 		"half a body": {reason: "the connection broke", in: ironic{cut: true}, want: "Broken"},
 		"half a document": {
 			reason: "JSON has to be complete", in: ironic{body: wellDone[:len(wellDone)-3]}, want: "BadAnswer"},
-		"two documents": {reason: "nobody knows which one counts", in: ironic{body: wellDone + "{}"}, want: "BadAnswer"},
+		"two documents": {reason: "it is unknown which one counts", in: ironic{body: wellDone + "{}"}, want: "BadAnswer"},
 		"wrong types":   {reason: "not the answer of Ironic", in: ironic{body: `{"drivers": {"hosts": "` + conductor + `"}}`}, want: "BadAnswer"},
 		"no drivers":    {reason: "the conductor is gone", in: ironic{body: `{"drivers": []}`}, want: "NoConductor"},
 		"null":          {reason: "valid JSON that says nothing", in: ironic{body: `null`}, want: "NoConductor"},
 		"no hosts":      {reason: "the conductor is gone", in: ironic{body: `{"drivers": [{"name": "redfish", "hosts": []}]}`}, want: "NoConductor"},
 		"foreign conductor": {
-			reason: "somebody else's Ironic on our port",
+			reason: "the Ironic of another cluster on our port",
 			in:     ironic{body: `{"drivers": [{"name": "redfish", "hosts": ["` + conductor + `0"]}]}`}, want: "ForeignConductor"},
 		"certificate of another address": {
 			reason: "clients of the address would refuse it",
@@ -113,8 +113,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestImagesInTurn: one image per check is enough while all is well, and a missing one fails as many checks in a row as it
-// takes to give the address away.
+// TestImagesInTurn: one image per check is enough while all is well, and a missing one fails as many checks in a row as
+// it takes to release the VIP.
 func TestImagesInTurn(t *testing.T) {
 	t.Parallel()
 	var mutex sync.Mutex
@@ -271,7 +271,7 @@ func (in ironic) api(released <-chan struct{}) http.Handler {
 	})
 }
 
-// webServer plays the web server before Ironic, which answers everybody on one path.
+// webServer plays the web server before Ironic, which requires no password on one path.
 func (in ironic) webServer() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		switch {

@@ -33,16 +33,16 @@ func TestTrust(t *testing.T) {
 		"another one":        {"clients would refuse it", []step{{"one", "two", "CertificateWrong", ""}}},
 		"file first":         {"the web server follows", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"two", "two", "", ""}}},
 		"certificate first":  {"the file follows", []step{{"one", "one", "", ""}, {"one", "two", "CertificateWrong", ""}, {"two", "two", "", ""}}},
-		"there and back":     {"an edit is taken back", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"one", "one", "", ""}}},
+		"there and back":     {"an edit is reverted", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"one", "one", "", ""}}},
 		"twice in a row":     {"the web server is late", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"three", "one", "", before}, {"three", "two", "", before}}},
 		"damaged, then well": {"half a write", []step{{"one", "one", "", ""}, {"garbage", "one", "", "PEM"}, {"two", "one", "", before}}},
 		"deleted":            {"the folder is gone for a moment", []step{{"one", "one", "", ""}, {"", "one", "", "no such file"}}},
 		"two in one file":    {"who rotates by hand", []step{{"one and two", "one", "", ""}, {"one and two", "two", "", ""}}},
 		"the old one is over": {
-			"the new certificate was there, and the old one is that of a stranger",
+			"the new certificate was there, and the old one is that of another authority",
 			[]step{{"one", "one", "", ""}, {"two", "one", "", before}, {"two", "two", "", ""}, {"two", "one", "CertificateWrong", ""}},
 		},
-		"taken back, over": {
+		"reverted, over": {
 			"the file says one again, and the web server has it",
 			[]step{{"one", "one", "", ""}, {"two", "one", "", before}, {"one", "one", "", ""}, {"one", "two", "CertificateWrong", ""}},
 		},

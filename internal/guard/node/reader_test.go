@@ -37,10 +37,10 @@ func TestRead(t *testing.T) {
 		failed bool
 	}{
 		"yes":            {reason: "armed", body: object(`{"example.org/armed": "true"}`), want: policy.Yes},
-		"no":             {reason: "taken back", body: object(`{"example.org/armed": "false"}`), want: policy.No},
+		"no":             {reason: "withdrawn", body: object(`{"example.org/armed": "false"}`), want: policy.No},
 		"neither":        {reason: "not ours to read", body: object(`{"example.org/armed": "yes"}`), want: policy.Unclear},
-		"nothing":        {reason: "nobody has said anything", body: object(`{"other": "true"}`)},
-		"no annotations": {reason: "nobody has said anything", body: object(`null`)},
+		"nothing":        {reason: "no annotation is set", body: object(`{"other": "true"}`)},
+		"no annotations": {reason: "no annotation is set", body: object(`null`)},
 		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},
 		"no API server":  {reason: "a proxy says 404 too", status: 404, body: "not here", failed: true},
 		"forbidden":      {reason: "the credentials are wrong; that says nothing of the node", status: 403, body: notFound, failed: true},

@@ -1,4 +1,4 @@
-// Package policy decides whether this node may hold the Ironic address. It is pure: what it knows is in Observation.
+// Package policy decides whether this node may hold the VIP of Ironic. It is pure: what it knows is in Observation.
 //
 // In doubt a node may not hold the VIP. The one exception is the management side: it holds the VIP from the start and
 // loses it only by demotion, because no other node serves Ironic before the handover. After the handover a management
@@ -6,11 +6,11 @@
 // does not reclaim the VIP.
 //
 //	who            override file   node annotation   handed over   armed
-//	anybody        1               any               any           yes
-//	anybody        0 or garbage    any               any           no
+//	either         1               any               any           yes
+//	either         0 or garbage    any               any           no
 //	management     none            false             any           no
 //	management     none            anything else     no            yes
-//	management     none            anything else     yes           while it holds the address
+//	management     none            anything else     yes           while it holds the VIP
 //
 //	who            override file   takeover    node annotation   management silent   armed
 //	control plane  none            Always      false             any                 no

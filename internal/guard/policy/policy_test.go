@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Reason: "UnknownTakeover"},
 		},
 		"management": {
-			reason: "there is nobody else yet",
+			reason: "no other node exists yet",
 			in:     policy.Observation{Role: vip.Management},
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Reason: "DisarmedByFile"},
 		},
 		"management, garbage in the file": {
-			reason: "somebody meant something by it",
+			reason: "the user wrote it for a reason",
 			in:     policy.Observation{Role: vip.Management, Override: policy.Unclear},
 			want:   policy.Decision{Reason: "UnreadableFile"},
 		},
@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
 		},
 		"management, not handed over and without the address": {
-			reason: "it takes back what it lost",
+			reason: "it reclaims the VIP",
 			in:     policy.Observation{Role: vip.Management, Annotation: policy.Unclear},
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
@@ -142,7 +142,7 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
 		},
 		"manual": {
-			reason: "nobody but a person arms it",
+			reason: "only a user arms it",
 			in: with(func(o *policy.Observation) {
 				o.Takeover, o.Annotation, o.Silence, o.SilenceLimit = vip.Manual, policy.Yes, time.Hour, time.Minute
 			}),

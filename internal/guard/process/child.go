@@ -27,7 +27,7 @@ func (c *Child) Done() <-chan struct{} {
 	return c.done
 }
 
-// Signal sends a signal. A child that has ended gets none, and neither does a stranger with its number.
+// Signal sends a signal. A child that has ended gets none, and no other process with its number does.
 func (c *Child) Signal(number syscall.Signal) error {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
@@ -73,7 +73,7 @@ func (c *Child) Kill() {
 func (c *Child) KillLeft() bool {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
-	return c.reaper.children[c.pid] != c && syscall.Kill(c.everybody(), syscall.SIGKILL) == nil && c.reaper.adopts
+	return c.reaper.children[c.pid] != c && syscall.Kill(c.target(), syscall.SIGKILL) == nil && c.reaper.adopts
 }
 
 // Freeze stops the child and all of its process group where they are. Process 1 of a container stops all others there:
@@ -93,14 +93,14 @@ func (c *Child) signalAll(number syscall.Signal) error {
 	if c.reaper.children[c.pid] != c {
 		return nil
 	}
-	if err := syscall.Kill(c.everybody(), number); err != nil {
+	if err := syscall.Kill(c.target(), number); err != nil {
 		return fmt.Errorf("sending %s to process %d and what it started: %w", number, c.pid, err)
 	}
 	return nil
 }
 
-// everybody is what the kernel calls the child and what it has started.
-func (c *Child) everybody() int {
+// target is the argument of kill for the child and all processes that it has started.
+func (c *Child) target() int {
 	if c.reaper.adopts {
 		return -1
 	}

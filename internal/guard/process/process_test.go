@@ -78,9 +78,9 @@ func playDoomed() int {
 	return 11
 }
 
-// TestNobodyIsAskedToEndWhenProcess1IsKilled: the kernel kills all programs of a container with its process 1. A
-// keepalived that is asked to end before gives the VIP away, although the guard is back within its lease.
-func TestNobodyIsAskedToEndWhenProcess1IsKilled(t *testing.T) {
+// TestNoProcessGetsSIGTERMWhenProcess1IsKilled: the kernel kills all programs of a container with its process 1. A
+// keepalived that gets SIGTERM before releases the VIP, although the guard is back within its lease.
+func TestNoProcessGetsSIGTERMWhenProcess1IsKilled(t *testing.T) {
 	t.Parallel()
 	const attempts = 20
 	for range attempts {
@@ -323,7 +323,7 @@ func TestSharedFate(t *testing.T) {
 	}
 }
 
-// alive says whether the process runs; a zombie that nobody collects does not.
+// alive says whether the process runs. A zombie does not.
 func alive(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *Reaper) Close() {
 	close(r.stop)
 }
 
-// Start runs the program. Whoever calls it stops the child, or waits until it is done.
+// Start runs the program. The caller stops the child, or waits until it is done.
 func (r *Reaper) Start(program Program) (*Child, error) {
 	type result struct {
 		child *Child
@@ -90,7 +90,7 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	// Held while forking, so that a child that ends at once is known when it is collected.
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	//nolint:gosec // What runs is up to whoever starts the guard.
+	//nolint:gosec // The command line of the guard names the program.
 	pid, err := syscall.ForkExec(program.Path, append([]string{program.Path}, program.Arguments...), &syscall.ProcAttr{
 		Env:   append(os.Environ(), program.Variables...),
 		Files: []uintptr{nothing.Fd(), output, output},
@@ -105,8 +105,8 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 }
 
 // attributes ask for a group of its own, so that Kill ends what the child has started as well, and for a child that
-// does not survive this process. The kernel kills everything below process 1 with it: to ask before that would let a
-// keepalived give the VIP away.
+// does not survive this process. The kernel kills all processes of a container with process 1: a SIGTERM before that
+// would make keepalived release the VIP.
 func (r *Reaper) attributes() *syscall.SysProcAttr {
 	if r.adopts {
 		return &syscall.SysProcAttr{Setpgid: true}

@@ -11,7 +11,7 @@
 //	  same term
 //	another holder was heard, the      the guard ends the term, and the gate kills Ironic: the database is out of date
 //	  node was deaf, or Grace is over
-//	another node of the control plane  the guard ends the term and gives the VIP away, and the gate kills Ironic
+//	another node of the control plane  the guard ends the term and releases the VIP, and the gate kills Ironic
 //	  is heard that holds the VIP too
 //	Ironic ends during its term        the gate starts it again with its database
 //

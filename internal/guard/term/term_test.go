@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 		"left, no word":      {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
 		"left, over":         {"another node was heard or could have been", with(left, over), term.Kill, term.Kill, term.Kill},
 		"left for too long":  {"a new database serves sooner", with(left, late), term.Kill, term.Kill, term.Kill},
-		"back":               {"nobody else held the VIP", with(left, confirmed), term.Thaw, term.Thaw, term.Restart},
+		"back":               {"no other node held the VIP", with(left, confirmed), term.Thaw, term.Thaw, term.Restart},
 		"back, but too late": {"the gate does not wait longer than it says", with(with(left, confirmed), late), term.Kill, term.Kill, term.Kill},
 		"back, but over":     {"no is the last word", with(with(left, confirmed), over), term.Kill, term.Kill, term.Kill},
 	} {
@@ -86,12 +86,12 @@ func TestBook(t *testing.T) {
 		"begins":      {"the VIP is here and Ironic is well", nil, term.Record{Term: first, Stamp: 7}},
 		"goes on":     {"the VIP stays", []step{{time.Hour, unwell(held)}}, term.Record{Term: first, Stamp: 7}},
 		"away":        {"the VIP may return", []step{{time.Second, away}}, term.Record{Term: first, Stamp: 7}},
-		"back":        {"nobody else was heard", []step{{time.Second, away}, {2 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
+		"back":        {"no other node was heard", []step{{time.Second, away}, {2 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"back unseen": {"the guard missed that it left", []step{{time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"late":        {"another holder may not have been heard yet", []step{{5 * time.Second, late}}, term.Record{Term: first, Stamp: 7}},
-		"late, quiet": {"nobody else was heard", []step{{5 * time.Second, late}, {6 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
+		"late, quiet": {"no other node was heard", []step{{5 * time.Second, late}, {6 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"late, another holder": {
-			"no term begins before it is clear who holds the VIP", []step{{5 * time.Second, heard(late, 5*time.Second)}}, term.Record{},
+			"no term begins before the election ends", []step{{5 * time.Second, heard(late, 5*time.Second)}}, term.Record{},
 		},
 		"another holder": {
 			"it was heard before the VIP left this node",

@@ -1,8 +1,8 @@
 // Package track writes the files that keepalived and the other pods of the node watch: whether Ironic is well, whether
-// this node may hold the address, and whether it does.
+// this node may hold the VIP, and whether it holds the VIP.
 //
 // A file says "1" or "0". Whatever else it says, and a file that is missing, means 0: keepalived reads it the same way.
-// A file is replaced in one step, so that nobody reads half of it.
+// A file is replaced in one step, so that no reader gets half of it.
 package track
 
 import (
@@ -25,7 +25,7 @@ const (
 	// Holder says whether this node holds the address.
 	Holder = "holder"
 
-	// Term says which term of the address the database of Ironic on this node belongs to: see package term.
+	// Term says which term of the VIP the database of Ironic on this node belongs to: see package term.
 	Term = "term"
 
 	// Interface has the name of the interface that carries the address on this node.

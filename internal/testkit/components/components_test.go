@@ -64,7 +64,7 @@ func TestDefinitions(t *testing.T) {
 			"inclusterippools.ipam.cluster.x-k8s.io", map[string]string{"clusterctl.cluster.x-k8s.io": ""},
 		},
 		"CertManager": {
-			"it moves with nobody", components.CertManager, 6, "cert-manager.io", "certificates.cert-manager.io", nil,
+			"no provider moves it", components.CertManager, 6, "cert-manager.io", "certificates.cert-manager.io", nil,
 		},
 	}
 	for name, tc := range cases {

@@ -248,7 +248,7 @@ func testSecondServer(t *testing.T) {
 	}
 }
 
-// TestContextEnds proves that a start that is given up leaves nothing behind.
+// TestContextEnds shows that a cancelled start leaves no process.
 func TestContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

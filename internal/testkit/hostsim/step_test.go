@@ -53,7 +53,7 @@ func TestNext(t *testing.T) {
 			outcome{States: []state{"registering", "preparing", "available"}},
 		},
 		"NewExternallyProvisioned": {
-			"somebody else's host only gets its power managed",
+			"the host of another consumer only gets its power managed",
 			edit(build.Host("host"), func(h *host) { h.Spec.ExternallyProvisioned, h.Spec.Online = true, true }),
 			outcome{States: []state{"registering", "externally provisioned"}, PoweredOn: true},
 		},

@@ -32,7 +32,7 @@ func TestStartFails(t *testing.T) {
 		want        []string
 	}{
 		"Missing":   {"a provider has to be installed first", nil, "manager", []string{"0 Deployments", "install"}},
-		"Ambiguous": {"nobody guesses", []string{"one", "two"}, "manager", []string{"2 Deployments"}},
+		"Ambiguous": {"the caller must choose", []string{"one", "two"}, "manager", []string{"2 Deployments"}},
 		"Container": {"the contract names the container", []string{"one"}, "other", []string{"one", "no container manager"}},
 		"Ended": {
 			"a manager that ends is never ready; its log says why", []string{"one"}, "manager",

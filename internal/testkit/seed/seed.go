@@ -11,7 +11,7 @@ import (
 // Variable is the environment variable that chooses a seed.
 const Variable = "TEST_SEED"
 
-// fixed is the seed where nobody chooses one.
+// fixed is the default seed.
 const fixed = 1
 
 // Chosen returns the seed of this run. A random test prints it, so that a failure can be repeated. Chosen panics where

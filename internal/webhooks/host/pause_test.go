@@ -67,7 +67,7 @@ func TestPauseIsPutBack(t *testing.T) {
 			"the pause was not lost", annotated(byUser), annotated(moving, byUser), "",
 		},
 		"OtherPause": {
-			"somebody pauses it in their own name", annotated(byUser), annotated(moving, byUs), "",
+			"a user pauses it with another value", annotated(byUser), annotated(moving, byUs), "",
 		},
 		"NoMove": {
 			"who unpauses a host that stays means it", annotated(byUs), annotated(`"a":"b"`), "",
@@ -122,7 +122,7 @@ func TestArrival(t *testing.T) {
 		"Paused":     {"whose pause it is stays known", arriving(`{`+byUser+`}`, image), ""},
 		"WithStatus": {"it brings its status", arriving(`{"baremetalhost.metal3.io/status":"{}"}`, image), ""},
 		"NoImage":    {"there is nothing to lose", arriving("null", `"online":true`), ""},
-		"New":        {"nobody has known it", `{"metadata":{"name":"host"},"spec":{` + image + `}}`, ""},
+		"New":        {"it is unknown", `{"metadata":{"name":"host"},"spec":{` + image + `}}`, ""},
 	} {
 		response := reviewAt(t, host.ArrivalPath, admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(tc.host)},

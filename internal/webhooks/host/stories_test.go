@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeMove are the stories, in this order: without the webhook, with it but without anybody who answers, and whole.
+// describeMove are the stories, in this order: without the webhook, with it but without a server, and complete.
 func describeMove(s *suite) {
 	It("would be seen without its pause", func(ctx context.Context) {
 		current := s.host(ctx, build.Paused(infrav1.HostPausedByProvider))
@@ -93,7 +93,7 @@ func describeMove(s *suite) {
 			},
 			Entry("when the move paused it", infrav1.HostPausedByProvider, build.Paused(infrav1.HostPausedByProvider)),
 			Entry("when a user paused it", "maintenance", build.Paused("maintenance")),
-			Entry("when nobody did", infrav1.HostPausedByProvider),
+			Entry("without another pause", infrav1.HostPausedByProvider),
 		)
 
 		It("loses nothing but its annotations", func(ctx context.Context) {
@@ -155,7 +155,7 @@ func describeMove(s *suite) {
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
 		})
 
-		It("is not created while nobody can tell whether it moved away", func(ctx context.Context) {
+		It("is not created while it is unknown whether it moved away", func(ctx context.Context) {
 			namespace := stage.Namespace(ctx, s.server)
 			unreadable := &corev1.ConfigMap{Data: map[string]string{"hosts": "{"}}
 			unreadable.Namespace, unreadable.Name = namespace, pivot.DepartureName
@@ -175,7 +175,7 @@ func describeMove(s *suite) {
 	})
 }
 
-// host creates a host with a finalizer that BMO would have to take away.
+// host creates a host with a finalizer that BMO would have to remove.
 func (s *suite) host(ctx context.Context, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	namespace := stage.Namespace(ctx, s.server)

@@ -44,7 +44,7 @@ func TestStories(t *testing.T) { specs.Run(t, "Hosts that are moved away") }
 type suite struct {
 	server *env.Server
 
-	// machine was created before anybody judged machines.
+	// machine was created before the webhook was installed.
 	machine *infrav1.Metal3Machine
 }
 

@@ -52,7 +52,7 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 		Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
 			"restore it: the hosts of the cluster are known under it"),
 		Unchanged(mode, string(before.VRRP.Mode), string(after.VRRP.Mode),
-			"restore it: nodes of different modes do not hear one another and would hold the address at once"),
+			"restore it: nodes of different modes do not hear one another and would hold the VIP at once"),
 	)
 	was, is := effectiveMode(before.VRRP), effectiveMode(after.VRRP)
 	if len(findings.Errors) == 0 && was != is {

@@ -37,6 +37,6 @@ func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 		return Findings{}
 	}
 	return Warn(path.Child("vrrp", "virtualRouterID"), "goes from %d to %d; nodes with the old one do not hear the new "+
-		"ones, and both would hold the address: demote the old nodes or replace all of them, and give the Ironic of the "+
+		"ones, and both would hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the "+
 		"management cluster the same ID", was, is)
 }

@@ -45,7 +45,7 @@ func TestIronicGateway(t *testing.T) {
 		"Ironic itself": {
 			reason: "hosts would send everything to it",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Gateway = "172.22.0.2" },
-			want: []string{`ironic.dhcp.gateway: Invalid value: "172.22.0.2": is the address of Ironic itself, which is no ` +
+			want: []string{`ironic.dhcp.gateway: Invalid value: "172.22.0.2": is the VIP of Ironic itself, which is no ` +
 				"router; give the address of the router, or omit it"},
 		},
 	})
@@ -68,7 +68,7 @@ func TestRouterIDChange(t *testing.T) {
 		"chosen":  {"nodes are made after that", with(0), with(50), nil},
 		"changed": {"split brain while nodes are replaced", with(50), with(51), []string{
 			"ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new ones, and both would " +
-				"hold the address: demote the old nodes or replace all of them, and give the Ironic of the management cluster " +
+				"hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the management cluster " +
 				"the same ID",
 		}},
 	}

@@ -137,7 +137,7 @@ func gateway(path *field.Path, value string, virtual virtualNetwork) field.Error
 		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
 			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
 	case address == virtual.address:
-		return field.ErrorList{field.Invalid(path, value, "is the address of Ironic itself, which is no router; give the "+
+		return field.ErrorList{field.Invalid(path, value, "is the VIP of Ironic itself, which is no router; give the "+
 			"address of the router, or omit it")}
 	default:
 		return nil

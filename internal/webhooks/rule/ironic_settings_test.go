@@ -56,7 +56,7 @@ func TestIronicExternals(t *testing.T) {
 				"imageServerExternalURL too: virtual media require both"},
 		},
 		"no URLs": {
-			reason: "what no client opens, and what everybody could read",
+			reason: "what no client opens, and what every user could read",
 			change: endpoint(func(e *infrav1.IronicEndpoint) {
 				e.ExternalCallbackURL, e.ImageServerExternalURL = "ironic.example:6385", "https://me:secret@images.example"
 			}),
@@ -289,7 +289,7 @@ func TestIronicReservations(t *testing.T) {
 			},
 		},
 		"reservation of a VIP": {
-			reason: "a host would get the address of Ironic",
+			reason: "a host would get the VIP of Ironic",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.DHCP.Hosts = []string{"52:54:00:00:00:01,172.22.0.2", "id:00:01,[fd00:22::2]"}
 			},
@@ -332,7 +332,7 @@ func TestIronicReservations(t *testing.T) {
 				"overlaps rangeBegin to rangeEnd; give each address to one range"},
 		},
 		"over the VIP": {
-			reason: "a host would get the address of Ironic",
+			reason: "a host would get the VIP of Ironic",
 			change: ranges(extra("172.22.0.0/24", "172.22.0.2", "172.22.0.9", "")),
 			want: []string{`ironic.dhcp.extraRanges[0].rangeBegin: Invalid value: "172.22.0.2": begins a range ` +
 				"up to 172.22.0.9 that contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},

@@ -118,7 +118,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"addresses that no node can have": {
-			reason: "each would fail on the node, where nobody looks",
+			reason: "each would fail on the node, without a condition",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs = []string{"255.255.255.255", "fe80::2"}
 				ironic.Endpoint.CIDRs = []string{"0.0.0.0/0", "fe80::/64"}
@@ -168,7 +168,7 @@ func TestIronicEndpoint(t *testing.T) {
 					"each address, in the same order as virtualIPs",
 			},
 		},
-		"nobody's addresses": {
+		"addresses of no node": {
 			reason: "no node could have them",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs = []string{"172.22.0.255", "fd00:22::"}
@@ -204,7 +204,7 @@ func TestIronicVRRP(t *testing.T) {
 	const interval = ": cannot be expressed in VRRP; use a multiple of 10ms up to 40s"
 	findMistakes(t, map[string]mistake{
 		"multicast": {
-			reason: "nobody needs to be listed",
+			reason: "no peer is required",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP = infrav1.VRRP{Mode: infrav1.VRRPMulticast} },
 		},
 		"peers and no mode": {
@@ -212,7 +212,7 @@ func TestIronicVRRP(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Mode = "" },
 		},
 		"unicast without peers": {
-			reason: "each node would hold the address",
+			reason: "each node would hold the VIP",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = nil },
 			want: []string{
 				"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may hold " +
@@ -228,7 +228,7 @@ func TestIronicVRRP(t *testing.T) {
 				"hold 172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast"},
 		},
 		"a single peer": {
-			reason: "it is the node itself, which has nobody to talk to",
+			reason: "it is the node itself, so there is no other peer",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				ironic.VRRP = infrav1.VRRP{Mode: infrav1.VRRPUnicast, Peers: []string{"172.22.0.11"}}
@@ -470,7 +470,7 @@ func TestIronicChange(t *testing.T) {
 		ironic.VRRP = infrav1.VRRP{Mode: mode, Peers: peers}
 		return ironic
 	}
-	const remedy = "restore it: nodes of different modes do not hear one another and would hold the address at once"
+	const remedy = "restore it: nodes of different modes do not hear one another and would hold the VIP at once"
 	cases := map[string]struct {
 		reason        string
 		before, after *infrav1.Ironic

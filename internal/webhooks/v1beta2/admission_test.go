@@ -147,7 +147,7 @@ func TestLetThrough(t *testing.T) {
 			before: before, after: healthy(moved, broken, annotated(clusterv1.TopologyDryRunAnnotation)),
 			want: []string{missingImage},
 		},
-		"dry run of somebody else": {
+		"dry run of another user": {
 			reason: "a dry run without the annotation is an ordinary request",
 			ctx:    dryRun(t.Context()),
 			before: before, after: healthy(moved),

@@ -105,7 +105,7 @@ func TestArrivals(t *testing.T) {
 			want: "which is being deleted",
 		},
 		"No Cluster to read": {
-			reason: "nobody can tell", after: arriving, want: errAway.Error(),
+			reason: "the answer is unknown", after: arriving, want: errAway.Error(),
 			funcs: failing(&clusterv1.Cluster{}),
 		},
 		"Moved away": {
@@ -114,13 +114,13 @@ func TestArrivals(t *testing.T) {
 		},
 		"Back": {reason: "it arrives", after: arriving, here: []client.Object{remembered}},
 		"No departure to read": {
-			reason: "nobody can tell", after: validCluster(), want: errAway.Error(), funcs: failing(&corev1.ConfigMap{}),
+			reason: "the answer is unknown", after: validCluster(), want: errAway.Error(), funcs: failing(&corev1.ConfigMap{}),
 		},
-		"Leaving":  {reason: "nobody may hold up what leaves", after: leaving, here: []client.Object{gone}},
+		"Leaving":  {reason: "the webhook must not delay a deletion", after: leaving, here: []client.Object{gone}},
 		"Running":  {reason: "it does not arrive", before: arriving, after: arriving, here: []client.Object{gone}},
 		"Unparsed": {reason: "it cannot be compared", after: altered(validCluster, bring("3", "[")), want: "parsing annotation"},
 		"Away": {
-			reason: "nobody can tell", after: arriving, want: errAway.Error(),
+			reason: "the answer is unknown", after: arriving, want: errAway.Error(),
 			funcs: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 				return errAway
 			}},

@@ -38,17 +38,17 @@ func TestMetal3ClusterKeepsItsRouterID(t *testing.T) {
 	removed := validCluster()
 	if err := v1beta2.Metal3ClusterDefaulter(dice).Default(
 		updating(t, altered(validCluster, ironic(routerID(50)))), removed); err != nil || removed.Spec.Ironic != nil {
-		t.Errorf("an endpoint that is taken away comes back: %+v, %v", removed.Spec.Ironic, err)
+		t.Errorf("a removed endpoint comes back: %+v, %v", removed.Spec.Ironic, err)
 	}
 }
 
 func TestMetal3ClusterRouterIDUpdate(t *testing.T) {
 	judge(t, v1beta2.Metal3ClusterValidator(), map[string]step[*infrav1.Metal3Cluster]{
 		"changed": {
-			reason: "the old nodes hold the address as well",
+			reason: "the old nodes hold the VIP as well",
 			before: altered(validCluster, ironic(routerID(50))), after: altered(validCluster, ironic(routerID(51))),
 			warnings: []string{"spec.ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new " +
-				"ones, and both would hold the address: demote the old nodes or replace all of them, and give the Ironic of the " +
+				"ones, and both would hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the " +
 				"management cluster the same ID"},
 		},
 		"address of the API server stored": {

@@ -104,7 +104,7 @@ func TestMetal3ClusterEndpointUpdate(t *testing.T) {
 	const restore = "does not change; restore it: the cluster is provisioned and its nodes know no other"
 	judge(t, v1beta2.Metal3ClusterValidator(), map[string]step[*infrav1.Metal3Cluster]{
 		"before it is provisioned": {
-			reason: "nobody uses the endpoint yet",
+			reason: "no client uses the endpoint yet",
 			before: validCluster(), after: altered(validCluster, endpoint("192.0.2.11", 6443)),
 		},
 		"first set when provisioned": {
@@ -125,7 +125,7 @@ func TestMetal3ClusterEndpointUpdate(t *testing.T) {
 				`"[2001:db8::10]:6443" and ` + restore},
 		},
 		"removed": {
-			reason: "taking it away is a change",
+			reason: "a removal is a change",
 			before: altered(validCluster, provisioned), after: altered(validCluster, endpoint("", 0)),
 			want: []string{`spec.controlPlaneEndpoint: Invalid value: "": is "192.0.2.10:6443" and ` + restore},
 		},
@@ -153,7 +153,7 @@ func TestMetal3ClusterIronicUpdate(t *testing.T) {
 				"restore it: the hosts of the cluster are known under it"},
 		},
 		"identity of a cluster that had none": {
-			reason: "it was stored before anybody filled it in",
+			reason: "it was stored before the defaulter set it",
 			before: altered(validCluster, ironic(clusterID(""))), after: altered(validCluster, ironic()),
 		},
 	})

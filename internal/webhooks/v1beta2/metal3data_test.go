@@ -41,7 +41,7 @@ func TestMetal3DataCreate(t *testing.T) {
 			}),
 		},
 		"other name": {
-			reason: "who has which index is read from the names",
+			reason: "the owner of an index is read from the names",
 			after:  altered(validData, func(data *infrav1.Metal3Data) { data.Name = "mine" }),
 			want: []string{`metadata.name: Invalid value: "mine": does not follow the convention <template>-<index>; ` +
 				`name it "template-3"`},
@@ -74,7 +74,7 @@ func TestMetal3DataUpdate(t *testing.T) {
 			want:   []string{`spec.index: Invalid value: "4": is "3"` + fixed},
 		},
 		"index removed": {
-			reason: "it would be given away twice",
+			reason: "it would be allocated twice",
 			before: validData(), after: altered(validData, index(nil)),
 			want: []string{`spec.index: Invalid value: "": is "3"` + fixed},
 		},

@@ -38,12 +38,12 @@ func dataTemplateState(template *infrav1.Metal3DataTemplate) rule.Findings {
 func dataTemplateChange(before, after *infrav1.Metal3DataTemplate) rule.Findings {
 	path := field.NewPath("spec")
 	return rule.Refusals(
-		frozen(path.Child("metaData"), before.Spec.MetaData, after.Spec.MetaData),
-		frozen(path.Child("networkData"), before.Spec.NetworkData, after.Spec.NetworkData),
+		immutable(path.Child("metaData"), before.Spec.MetaData, after.Spec.MetaData),
+		immutable(path.Child("networkData"), before.Spec.NetworkData, after.Spec.NetworkData),
 	)
 }
 
-func frozen(path *field.Path, before, after any) *field.Error {
+func immutable(path *field.Path, before, after any) *field.Error {
 	const remedy = "create a new Metal3DataTemplate and reference it from a new Metal3MachineTemplate"
 	if changes := rule.Changes(before, after); changes != "" {
 		return field.Forbidden(path, fmt.Sprintf("does not change, but %s did; %s", changes, remedy))

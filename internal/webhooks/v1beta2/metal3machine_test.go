@@ -74,7 +74,7 @@ func TestMetal3MachineCreate(t *testing.T) {
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image = &infrav1.Image{URL: "https://images.example/live.iso", DiskFormat: "live-iso"}
 			}),
-		"live ISO with an odd checksum": create("a checksum that nobody reads is not judged",
+		"live ISO with an odd checksum": create("an unused checksum is not judged",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image.DiskFormat, spec.Image.Checksum = "live-iso", "https://images.example:port/sum"
 			}),
@@ -108,7 +108,7 @@ func TestMetal3MachineCreate(t *testing.T) {
 				spec.NetworkData = &corev1.SecretReference{Name: "network"}
 				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: namespace}
 			}),
-		"foreign namespaces": create("nobody reads through a machine what is not his",
+		"foreign namespaces": create("a machine must not expose Secrets of another namespace",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "kube-system"}
 				spec.MetaData = &corev1.SecretReference{Name: "meta", Namespace: "kube-system"}
@@ -202,7 +202,7 @@ func TestMetal3MachineWarnings(t *testing.T) {
 			before: validMachine(), after: selector(sounds), warnings: unknown,
 		},
 		"selector that stays nonsense": {
-			reason: "whoever changes something else has heard it already",
+			reason: "a change of other fields repeats no warning",
 			before: selector(sounds), after: selector(sounds),
 		},
 	})
@@ -244,7 +244,7 @@ func TestMetal3MachineUpdate(t *testing.T) {
 			before: provider("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
 		},
 		"removed before it is provisioned": {
-			reason: "whoever set it by mistake leaves it to the provider again",
+			reason: "a user removes a wrong value, and the provider sets it",
 			before: provider("metal3://metal3/host-0/machine"), after: provider(""),
 		},
 		"changed while the status is written": {

@@ -55,7 +55,7 @@ func TestMetal3MachineTemplateCreate(t *testing.T) {
 			warnings: unreadable(t, "spec.template.spec", wrong),
 		},
 		"provider ID": {
-			reason: "legal in CAPM3, and of no use to anybody",
+			reason: "legal in CAPM3, and useless",
 			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
 				spec.ProviderID = "metal3://metal3/host-0/machine"
 			}),

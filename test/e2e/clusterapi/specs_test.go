@@ -85,7 +85,7 @@ var _ = Describe("replacing an unhealthy machine", func() {
 	})
 })
 
-var _ = Describe("moving a cluster into itself", func() {
+var _ = Describe("moving a cluster to its own control plane", func() {
 	capi.SelfHostedSpec(background, func() capi.SelfHostedSpecInput {
 		return capi.SelfHostedSpecInput{
 			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,

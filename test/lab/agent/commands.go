@@ -161,7 +161,7 @@ func (c *commands) take(request *http.Request) (any, *fault) {
 	return c.shown(request, begun), nil
 }
 
-// wait lets go of the lock until a command has ended.
+// wait unlocks the mutex until a command has ended.
 func (c *commands) wait(ctx context.Context, one *command) {
 	c.mutex.Unlock()
 	defer c.mutex.Lock()

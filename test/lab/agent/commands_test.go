@@ -27,9 +27,9 @@ func TestTokens(t *testing.T) {
 		want        int
 	}{
 		"right": {"Ironic", "T", "T", http.StatusOK},
-		"wrong": {"somebody else", "T", "U", http.StatusUnauthorized},
-		"none":  {"somebody else", "T", "", http.StatusUnauthorized},
-		"empty": {"an agent without a token obeys nobody", "", "", http.StatusUnauthorized},
+		"wrong": {"another client", "T", "U", http.StatusUnauthorized},
+		"none":  {"another client", "T", "", http.StatusUnauthorized},
+		"empty": {"an agent without a token rejects all commands", "", "", http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			commands := newCommands(steps{}, test.own, slog.New(slog.DiscardHandler))

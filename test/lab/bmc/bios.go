@@ -116,7 +116,7 @@ func (c *controller) startBIOS() {
 	clear(c.pendingBIOS)
 }
 
-// serveRegistry says which attributes there are and what they take. Everybody may read it.
+// serveRegistry says which attributes there are and what they take. It requires no credentials.
 func serveRegistry(mux *http.ServeMux) {
 	file := registries + "/" + biosRegistry
 	for path, resource := range map[string]object{

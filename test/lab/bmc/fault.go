@@ -13,7 +13,8 @@ type Fault struct {
 	RefuseCredentials bool
 	// Busy makes it answer everything with 503, as controllers do that restart.
 	Busy bool
-	// Delay is how long it waits before it does anything. A request whose client gives up in the meantime is not done.
+	// Delay is how long it waits before it does anything. A request whose client closes the connection in the meantime
+	// is not executed.
 	Delay time.Duration
 	// FailPower is why it refuses to change the power. Empty means that it does not refuse.
 	FailPower string

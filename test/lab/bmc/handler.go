@@ -55,7 +55,7 @@ func (s *Server) controllerHandler() http.Handler {
 	return mux
 }
 
-// recorded answers a request and writes both into the journal, before anybody sees the answer.
+// recorded answers a request and writes both into the journal, before it sends the answer.
 func (s *Server) recorded(route route) http.HandlerFunc {
 	return func(writer http.ResponseWriter, request *http.Request) {
 		request.Body = http.MaxBytesReader(writer, request.Body, bodyLimit)
@@ -82,7 +82,7 @@ func (s *Server) recorded(route route) http.HandlerFunc {
 	}
 }
 
-// failure is the body of an answer that complains.
+// failure is the body of an error.
 func failure(message string) object {
 	return object{"error": object{"code": "Base.1.0.GeneralError", "message": message}}
 }

@@ -85,8 +85,8 @@ func (s *Server) SetImageMissing(name string, missing bool) error {
 	return nil
 }
 
-// HoldImage lets whoever downloads an image wait until it is released, as if it were large. That it is there, and its
-// checksum, is told at once. It may be released several times.
+// HoldImage delays downloads of an image until it is released, as if it were large. Requests for its headers and its
+// checksum are answered at once. It may be released several times.
 func (s *Server) HoldImage(name string) (release func(), err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -22,7 +22,7 @@ type Operation struct {
 	Detail string `json:"detail,omitempty"`
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`
-	// Problem is what the answer complains about, empty if all went well.
+	// Problem is the error in the answer. Empty if there is none.
 	Problem string `json:"problem,omitempty"`
 }
 

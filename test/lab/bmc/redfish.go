@@ -65,7 +65,7 @@ func (s *Server) redfish() map[string]route {
 	}
 }
 
-// serviceRoot is what everybody may read.
+// serviceRoot requires no credentials.
 func serviceRoot(writer http.ResponseWriter, _ *http.Request) {
 	respond(writer, http.StatusOK, object{
 		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "Board controllers of the lab",

@@ -53,7 +53,7 @@ type Server struct {
 type controller struct {
 	name    string
 	machine Machine
-	// operation has one place: whoever fills it may change the machine.
+	// operation has room for one value. The goroutine that sends it may change the machine.
 	operation chan struct{}
 
 	// mutex guards what is below.

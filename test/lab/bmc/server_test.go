@@ -584,7 +584,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		response, err := fixture.client.Do(first)
 		if err == nil {
 			_ = response.Body.Close()
-			t.Error("the first client got an answer after it had given up")
+			t.Error("the first client got an answer after it had disconnected")
 		}
 	})
 	<-begun
@@ -601,7 +601,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		t.Errorf("the machine was told (-want +got):\n%s", diff)
 	}
 	if fixture.machine.cancelled {
-		t.Error("the first operation was cut short when its client gave up")
+		t.Error("the first operation was cut short when its client disconnected")
 	}
 }
 
@@ -733,7 +733,7 @@ func (l *loopback) Dial(ctx context.Context, protocol, address string) (net.Conn
 	target, known := l.listeners[address]
 	l.mutex.Unlock()
 	if !known {
-		return nil, fmt.Errorf("nobody listens on %s", address)
+		return nil, fmt.Errorf("no program listens on %s", address)
 	}
 	return new(net.Dialer).DialContext(ctx, protocol, target)
 }

@@ -27,7 +27,7 @@ const (
 	sessionsResource = "sessions"
 )
 
-// readSessionService is what everybody may read.
+// readSessionService requires no credentials.
 func readSessionService(writer http.ResponseWriter, _ *http.Request) {
 	respond(writer, http.StatusOK, object{
 		"@odata.id": sessionService, "Id": "SessionService", "Name": "Session service", "Sessions": link(sessions),
@@ -62,7 +62,7 @@ func (s *Server) openSession(writer http.ResponseWriter, request *http.Request) 
 	respond(writer, operation.Status, object{"@odata.id": sessions + "/" + id, "Id": id, "UserName": wanted.UserName})
 }
 
-// closeSession ends a session. Whoever knows its name may do so.
+// closeSession ends a session. It requires the name of the session only.
 func (s *Server) closeSession(writer http.ResponseWriter, request *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

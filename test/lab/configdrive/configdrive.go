@@ -30,7 +30,7 @@ const (
 
 	// kubeletConfig is read after the file that every machine of a lab has. A container of the management cluster that
 	// ended while its API server was away comes back within 20 seconds of it, and not up to five minutes later: the
-	// managers of Cluster API give up while there is no answer. Nodes keep the limit of the kubelet.
+	// managers of Cluster API end while there is no answer. Nodes keep the limit of the kubelet.
 	kubeletConfig = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
 	impatient     = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

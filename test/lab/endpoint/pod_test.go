@@ -309,17 +309,17 @@ func (w *world) testAccess(t *testing.T) {
 		method, path, password string
 		want                   int
 	}{
-		"drivers, with credentials":     {"GET", "/v1/drivers", w.credentials.Password, 200},
-		"drivers, without":              {"GET", "/v1/drivers", "", 401},
-		"drivers, with others":          {"GET", "/v1/drivers", "guessed", 401},
-		"nodes, without":                {"POST", "/v1/nodes", "", 401},
-		"below a path that is open":     {"GET", "/v1/nodes/v1/lookup", "", 401},
-		"the versions":                  {"GET", "/", "", 200},
-		"the version":                   {"GET", "/v1", "", 200},
-		"the version, with a slash":     {"GET", "/v1/", "", 200},
-		"a ramdisk that nobody knows":   {"GET", "/v1/lookup?addresses=02:22:00:00:00:99", "", 404},
-		"a heartbeat for nobody":        {"POST", "/v1/heartbeat/9d2d34b1-4ffa-4d2a-9fb6-3b1d4ae7e3a5", "", 400},
-		"an inspection that nobody did": {"POST", "/v1/continue_inspection", "", 400},
+		"drivers, with credentials":      {"GET", "/v1/drivers", w.credentials.Password, 200},
+		"drivers, without":               {"GET", "/v1/drivers", "", 401},
+		"drivers, with others":           {"GET", "/v1/drivers", "guessed", 401},
+		"nodes, without":                 {"POST", "/v1/nodes", "", 401},
+		"below a path that is open":      {"GET", "/v1/nodes/v1/lookup", "", 401},
+		"the versions":                   {"GET", "/", "", 200},
+		"the version":                    {"GET", "/v1", "", 200},
+		"the version, with a slash":      {"GET", "/v1/", "", 200},
+		"an unknown ramdisk":             {"GET", "/v1/lookup?addresses=02:22:00:00:00:99", "", 404},
+		"a heartbeat for no node":        {"POST", "/v1/heartbeat/9d2d34b1-4ffa-4d2a-9fb6-3b1d4ae7e3a5", "", 400},
+		"an inspection that did not run": {"POST", "/v1/continue_inspection", "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := w.status(t, test.method, apiAddress+test.path, test.password); got != test.want {
@@ -413,7 +413,7 @@ func (w *world) testTerm(t *testing.T, running *container) {
 	w.waitHolder(t, true)
 	wait(t, "Ironic goes on", func() error { return w.prober.Check(t.Context()) })
 	w.remembers(t, created.UUID)
-	wait(t, "Ironic was frozen without the address", func() error {
+	wait(t, "Ironic was stopped without the VIP", func() error {
 		if !running.said("the program continues") {
 			return errors.New("the gate says nothing of it")
 		}

@@ -51,7 +51,7 @@ func TestConfigurationOfTheWebServer(t *testing.T) {
 		t.Fatalf("there are no configurations: %v", err)
 	}
 	packed.Files = append(slices.Clip(packed.Files),
-		// Nobody else has this folder in the image, and this user may not make it.
+		// The image has this folder for one user, and this user may not create it.
 		image.File{Path: "/shared/html/images/file"},
 		image.File{Path: "/auth/ironic/htpasswd"},
 		image.File{Path: "/tmp/data/file"},

@@ -64,7 +64,7 @@ func inStore(t *testing.T, artefacts Artefacts, store string) []string {
 	return names
 }
 
-// mounts are those of this machine that have to do with what was made. Whatever else is mounted is somebody else's.
+// mounts are those of this machine that have to do with what was made. Other mounts belong to other programs.
 func mounts(t *testing.T, made Artefacts) []string {
 	t.Helper()
 	var found []string

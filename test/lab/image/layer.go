@@ -35,7 +35,7 @@ func writeLayer(to io.Writer, image Image) error {
 			return fmt.Errorf("adding the folder %s: %w", image.Folder, err)
 		}
 	}
-	// Programs expect a place for temporary files, whoever they run as.
+	// Programs expect a place for temporary files, as any user.
 	if err := layer.addParents("/tmp/any", 0o1777); err != nil {
 		return err
 	}

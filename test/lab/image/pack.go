@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// searchPath is where a container looks for programs, as in the images of everybody else.
+// searchPath is where a container looks for programs, as in other images.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Image is a container image to pack: a root file system, files, or files on top of a root file system.
@@ -29,7 +29,7 @@ type Image struct {
 	// Files come on top, owned by root.
 	Files []File
 
-	// Entrypoint is the program and its first arguments. Empty when whoever runs the image names the program.
+	// Entrypoint is the program and its first arguments. Empty if the user of the image names the program.
 	Entrypoint []string
 
 	// Environment has entries NAME=VALUE beside the usual PATH.
@@ -50,7 +50,7 @@ type File struct {
 	// From is a file of this machine that is copied with its permissions.
 	From string
 
-	// Content is that of a file which everybody may read.
+	// Content of a file that all users may read.
 	Content []byte
 
 	// Link is the destination of a symbolic link.

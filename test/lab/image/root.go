@@ -103,7 +103,7 @@ func trim(name string, _ fs.DirEntry) treatment {
 		return omit
 	case path.Dir(name) == "usr/share/locale":
 		return omit
-	// keepalived has no configuration of its own. Whoever writes one starts it.
+	// keepalived has no configuration of its own. The writer of the configuration starts it.
 	case name == "etc/systemd/system/multi-user.target.wants/keepalived.service":
 		return omit
 	case strings.HasPrefix(name, "etc/ssh/ssh_host_"), name == "var/lib/dbus/machine-id":

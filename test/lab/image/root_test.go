@@ -19,7 +19,7 @@ func fakeParts(t *testing.T) parts {
 	top := t.TempDir()
 	debian := filepath.Join(top, "debian")
 	for name, content := range map[string]string{
-		"etc/machine-id": "somebody else's", "etc/resolv.conf": "nameserver 192.0.2.1", "etc/ssh/ssh_host_rsa_key": "secret",
+		"etc/machine-id": "of another machine", "etc/resolv.conf": "nameserver 192.0.2.1", "etc/ssh/ssh_host_rsa_key": "secret",
 		"usr/bin/bash": "shell", "usr/local/sbin/tool": "tool", "usr/share/doc/bash/README": "words", "usr/share/doc-base/a": "kept",
 		"var/cache/apt/archives/bash.deb": "package", "var/log/dpkg.log": "log", "run/lock": "lock",
 		"etc/systemd/system/multi-user.target.wants/ssh.service": "unit", "usr/lib/systemd/system/ssh.service": "unit",
@@ -67,7 +67,7 @@ func assembled(t *testing.T) (string, parts) {
 func TestAssembleReplacesWithoutWriting(t *testing.T) {
 	root, parts := assembled(t)
 	for path, want := range map[string]string{
-		filepath.Join(parts.debian, "etc/machine-id"): "somebody else's",
+		filepath.Join(parts.debian, "etc/machine-id"): "of another machine",
 		filepath.Join(root, "etc/machine-id"):         "",
 		filepath.Join(root, "etc/hostname"):           "lab\n",
 	} {
@@ -193,6 +193,6 @@ func TestLinkStore(t *testing.T) {
 		t.Error("a store was linked over another one")
 	}
 	if read(t, filepath.Join(to, metadata)) != metadata {
-		t.Error("the store of somebody else was removed")
+		t.Error("the store of another program was removed")
 	}
 }

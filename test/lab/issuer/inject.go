@@ -117,7 +117,7 @@ func (i *injector) readers(ctx context.Context, secret client.Object) []ctrl.Req
 	return asked
 }
 
-// Reconcile writes the certificate of the authority, if it is there and new. The Secret wakes it otherwise.
+// Reconcile writes the certificate of the authority, if it is there and new. Otherwise the Secret enqueues it.
 func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := i.empty()
 	if err := i.live.Get(ctx, request.NamespacedName, object); err != nil {

@@ -166,7 +166,7 @@ func TestSelfSigned(t *testing.T) {
 
 	w.expectInjected(t, secret)
 
-	// Somebody deletes the Secret: there is a new one, and everybody gets to know it.
+	// The user deletes the Secret: the issuer creates a new one, and all its users get it.
 	g.Expect(w.server.Client.Delete(t.Context(), secret)).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(w.secret(t.Context(), "serving-cert")(g).UID).NotTo(Equal(secret.UID))
@@ -320,12 +320,12 @@ spec: {commonName: a, uris: ["spiffe://a"], issuerRef: {name: vault}, secretName
 apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata: {name: orphan, namespace: stories}
-spec: {commonName: a, issuerRef: {name: nobody}, secretName: refused}
+spec: {commonName: a, issuerRef: {name: missing}, secretName: refused}
 `)
 	g.Eventually(w.ready(t.Context(), "Issuer", "vault")).Should(And(HavePrefix("Ready=False"), ContainSubstring("vault")))
 	g.Eventually(w.ready(t.Context(), "Certificate", "vault")).Should(HavePrefix("Ready=False"))
 	g.Eventually(w.ready(t.Context(), "Certificate", "keystore")).Should(ContainSubstring("uris"))
-	g.Eventually(w.ready(t.Context(), "Certificate", "orphan")).Should(ContainSubstring("Issuer nobody does not exist"))
+	g.Eventually(w.ready(t.Context(), "Certificate", "orphan")).Should(ContainSubstring("Issuer missing does not exist"))
 	err := w.server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "refused"}, &corev1.Secret{})
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }

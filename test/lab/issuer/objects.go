@@ -18,8 +18,8 @@ const (
 	// Program is the path of the program in its image.
 	Program = "/issuer"
 
-	// anybody is the user of the container: one with no rights on the node.
-	anybody = 65532
+	// unprivileged is the user of the container. It has no rights on the node.
+	unprivileged = 65532
 
 	healthPort = 9440
 )
@@ -100,7 +100,7 @@ func deployment(named metav1.ObjectMeta, image string) *appsv1.Deployment {
 						{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
 					},
 					SecurityContext: &corev1.PodSecurityContext{
-						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](anybody), RunAsGroup: ptr.To[int64](anybody),
+						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](unprivileged), RunAsGroup: ptr.To[int64](unprivileged),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 					},
 					Containers: []corev1.Container{{

@@ -150,7 +150,7 @@ func inspect(spec certificateSpec, secret *corev1.Secret, by *authority, now tim
 	// What is self-signed and no authority may not sign others, which CheckSignatureFrom would object to.
 	checked := signer.CheckSignature(loaded.Leaf.SignatureAlgorithm, loaded.Leaf.RawTBSCertificate, loaded.Leaf.Signature)
 	if checked != nil || !bytes.Equal(secret.Data[authorityKey], signedBy) {
-		return nil, renewAt, errors.New("the certificate was signed by somebody else")
+		return nil, renewAt, errors.New("the certificate was signed by another authority")
 	}
 	renewAt = loaded.Leaf.NotAfter.Add(-spec.renewBefore())
 	if !now.Before(renewAt) {

@@ -88,11 +88,11 @@ func TestInspect(t *testing.T) {
 	}{
 		"Good":       {"nothing changed", secretOf(t, spec(), first, noon), spec(), first, noon, ""},
 		"GoodSelf":   {"nothing changed", secretOf(t, spec(), nil, noon), spec(), nil, noon, ""},
-		"Absent":     {"somebody deleted it", nil, spec(), nil, noon, "no Secret"},
-		"Empty":      {"somebody emptied it", &corev1.Secret{}, spec(), nil, noon, "no key pair"},
-		"OtherCA":    {"the authority was replaced", secretOf(t, spec(), first, noon), spec(), second, noon, "somebody else"},
-		"NowSelf":    {"the issuer changed its type", secretOf(t, spec(), first, noon), spec(), nil, noon, "somebody else"},
-		"NowCA":      {"the issuer changed its type", secretOf(t, spec(), nil, noon), spec(), first, noon, "somebody else"},
+		"Absent":     {"the user deleted it", nil, spec(), nil, noon, "no Secret"},
+		"Empty":      {"the user emptied it", &corev1.Secret{}, spec(), nil, noon, "no key pair"},
+		"OtherCA":    {"the authority was replaced", secretOf(t, spec(), first, noon), spec(), second, noon, "another authority"},
+		"NowSelf":    {"the issuer changed its type", secretOf(t, spec(), first, noon), spec(), nil, noon, "another authority"},
+		"NowCA":      {"the issuer changed its type", secretOf(t, spec(), nil, noon), spec(), first, noon, "another authority"},
 		"BeforeTime": {"a third is not yet left", secretOf(t, spec(), nil, noon), spec(), nil, noon.Add(15 * time.Hour), ""},
 		"Renewal":    {"a third is left", secretOf(t, spec(), nil, noon), spec(), nil, noon.Add(16 * time.Hour), "renewed"},
 		"Name": {
@@ -157,7 +157,7 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever trusts the renewed authority trusts what the first one has signed.
+	// The renewed authority verifies certificates that the first one signed.
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(again.certificate)
 	options := x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1", CurrentTime: noon.Add(2 * time.Hour)}

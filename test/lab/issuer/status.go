@@ -13,7 +13,7 @@ import (
 )
 
 // problem is why an object is not Ready. It is an answer and not an error: a user has to change an object first, and
-// that change wakes the controller.
+// that change enqueues it.
 type problem struct {
 	reason, message string
 }

@@ -36,11 +36,11 @@ func (m *Machine) Run(ctx context.Context, args ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var output, complaints bytes.Buffer
-	command.Stdout, command.Stderr = &output, &complaints
+	var output, problems bytes.Buffer
+	command.Stdout, command.Stderr = &output, &problems
 	if err := command.Run(); err != nil {
 		return output.Bytes(), fmt.Errorf("machine %s: running %q: %w: %s", m.spec.Name, strings.Join(args, " "), err,
-			strings.TrimSpace(complaints.String()))
+			strings.TrimSpace(problems.String()))
 	}
 	return output.Bytes(), nil
 }

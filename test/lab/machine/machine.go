@@ -59,7 +59,7 @@ type Machine struct {
 	port  network.Port
 	group cgroup.Group
 
-	// operation has one place: whoever fills it may change the machine.
+	// operation has room for one value. The goroutine that sends it may change the machine.
 	operation chan struct{}
 	// media guards the folder of the config drive.
 	media sync.Mutex
@@ -67,7 +67,7 @@ type Machine struct {
 	state sync.Mutex
 	// powered tells whether the power is on.
 	powered bool
-	// pulled tells whether the cable is pulled. A power cycle does not put it back.
+	// pulled tells whether the cable is pulled. A power cycle does not plug it in.
 	pulled bool
 	// running is the system that was booted last, nil when there was none since power-on.
 	running *boot

@@ -179,7 +179,7 @@ func TestPulledCableStaysPulledOverAPowerCycle(t *testing.T) {
 	}
 	must(t, made.LinkUp(t.Context()))
 	if got := flags(); strings.Contains(got, "NO-CARRIER") {
-		t.Errorf("with the cable put back: got %s", got)
+		t.Errorf("with the cable plugged in: got %s", got)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestNextClaimRemovesWhatALabWithoutGuardLeft(t *testing.T) {
 		return nil
 	})
 	if left := leftovers(t, name); len(left) == 0 {
-		t.Error("nothing is left though nobody has removed it: the test shows nothing")
+		t.Error("nothing is left before it was removed: the test shows nothing")
 	}
 	next := start(t, name)
 	if left := strings.Join(leftovers(t, name), "\n"); strings.Contains(left, "process ") || strings.Contains(left, "control group ") {

@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Sweep removes everything that a lab has in the kernel, whoever made it: it kills what is in the lab's control groups
+// Sweep removes everything that a lab has in the kernel, of any process: it kills what is in the lab's control groups
 // and nothing else, then removes the groups, the namespaces and what is in them. Nothing has to be there. Files stay.
 func Sweep(ctx context.Context, lab string) error {
 	if err := network.CheckLab(lab); err != nil {

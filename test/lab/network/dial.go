@@ -12,8 +12,8 @@ import (
 const dialLimit = 10 * time.Second
 
 // Dial opens a connection from the gateway, such as to an API server of the lab. The network is one of tcp, tcp4, tcp6,
-// udp, udp4 and udp6, and the address has a literal IP address and a port. Without a deadline it gives up after ten
-// seconds. The connection can be used anywhere.
+// udp, udp4 and udp6, and the address has a literal IP address and a port. Without a deadline it returns an error
+// after ten seconds. The connection can be used anywhere.
 func (s *Switch) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err

@@ -126,7 +126,7 @@ func TestPulledCableCutsTheMachineAndItsCardNotices(t *testing.T) {
 	}
 	must(t, lab.LinkUp(first))
 	if !carrier(t, name) {
-		t.Error("the card has no carrier after the cable was put back")
+		t.Error("the card has no carrier after the cable was plugged in")
 	}
 	if err := ask(network.Name(lab.Lab()), addresses(first)[0], reachable); err != nil {
 		t.Error(err)
@@ -190,7 +190,7 @@ func TestProxyLeadsIntoTheLab(t *testing.T) {
 		return exchange(connection)
 	}
 	if err := outside(); err == nil {
-		t.Error("somebody answered though nobody listens")
+		t.Error("a connection succeeded without a listener")
 	}
 	echo(t, network.MachineName(lab.Lab(), first.Machine))
 	if err := outside(); err != nil {

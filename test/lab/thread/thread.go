@@ -14,7 +14,7 @@ func Own(work func() error) error {
 	go func() {
 		runtime.LockOSThread()
 		if syscall.Gettid() == syscall.Getpid() {
-			// The first thread of a process would not end, and is the one that /proc shows to everybody. As long as it
+			// The first thread of a process would not end, and /proc shows it for the process. As long as it
 			// is taken, the next goroutine gets another.
 			defer runtime.UnlockOSThread()
 			result <- Own(work)

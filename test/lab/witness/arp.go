@@ -72,7 +72,7 @@ func interfaceOf(own netip.Addr) (*net.Interface, error) {
 	return nil, fmt.Errorf("no interface has the address %s", own)
 }
 
-// ask asks everybody who has the address.
+// ask broadcasts an ARP request for the address.
 func (w *wire) ask() error {
 	message := make([]byte, messageLength)
 	binary.BigEndian.PutUint16(message, hardwareEthernet)
@@ -83,7 +83,7 @@ func (w *wire) ask() error {
 	copy(message[senderAddressAt:], w.own.AsSlice())
 	copy(message[targetAddressAt:], w.asked.AsSlice())
 	if err := unix.Sendto(w.fd, message, 0, &w.to); err != nil {
-		return fmt.Errorf("asking who has %s: %w", w.asked, err)
+		return fmt.Errorf("sending an ARP request for %s: %w", w.asked, err)
 	}
 	return nil
 }
@@ -102,8 +102,8 @@ func (w *wire) next() (net.HardwareAddr, error) {
 	}
 }
 
-// answer is the card that an answer to our question came from, nil for anything else. What a new holder tells everybody
-// without being asked is no answer: it says nothing about who else has the address.
+// answer is the card that an answer to our question came from, nil for anything else. A gratuitous
+// announcement of a new holder is no answer: another machine may still have the address.
 func (w *wire) answer(message []byte) net.HardwareAddr {
 	if len(message) < messageLength || binary.BigEndian.Uint16(message[operationAt:]) != operationReply {
 		return nil

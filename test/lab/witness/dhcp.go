@@ -50,7 +50,7 @@ func newNewcomer(ctx context.Context, beside netip.Addr) (*newcomer, error) {
 	return &newcomer{connection: connection, card: found.HardwareAddr}, nil
 }
 
-// ask asks everybody for an address. What was not answered until then is forgotten.
+// ask broadcasts a DHCP discovery, and drops an earlier one without an answer.
 func (n *newcomer) ask() error {
 	question, err := dhcpv4.NewDiscovery(n.card, dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithOption(dhcpv4.OptClientArch(iana.EFI_X86_64)))
@@ -60,8 +60,8 @@ func (n *newcomer) ask() error {
 	n.mutex.Lock()
 	n.asked, n.offers = question.TransactionID, nil
 	n.mutex.Unlock()
-	everybody := &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ServerPort}
-	if _, err := n.connection.WriteTo(question.ToBytes(), everybody); err != nil {
+	broadcast := &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ServerPort}
+	if _, err := n.connection.WriteTo(question.ToBytes(), broadcast); err != nil {
 		return fmt.Errorf("asking for an address: %w", err)
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package witness watches who holds an address of a lab, as others on its network see it: which machines answer for it
-// in ARP, who answers on it as a client would ask, and who offers to boot a new machine from it. It says nothing about
-// what the machines believe of themselves.
+// Package witness observes the holder of an address of a lab from the network: which machines answer for the address in
+// ARP, which program answers a client, and which machine offers to boot a new machine. It does not read the state of
+// the machines.
 //
 // It asks ten times a second, for an address of DHCP once, and remembers every answer, so that a story can tell
 // afterwards for how long no node held the VIP, and whether two nodes ever did. Two that answer the same question both

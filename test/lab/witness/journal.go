@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Nobody is the value for a time without an answer.
-const Nobody = "nobody"
+// None is the value for a time without an answer.
+const None = "none"
 
 // separator stands between several that answered at once.
 const separator = " and "
@@ -20,7 +20,7 @@ type Span struct {
 	// was asked. To of the last one is when its last question was asked.
 	From, To time.Time
 
-	// Who answered: a name, names in alphabetical order, or Nobody.
+	// Who answered: a name, names in alphabetical order, or None.
 	Who string
 }
 
@@ -46,7 +46,7 @@ func (j *Journal) add(at time.Time, names ...string) {
 	slices.Sort(names)
 	who := strings.Join(slices.Compact(names), separator)
 	if who == "" {
-		who = Nobody
+		who = None
 	}
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -60,12 +60,12 @@ func (j *Journal) add(at time.Time, names ...string) {
 	j.spans = append(j.spans, Span{From: at, To: at, Who: who})
 }
 
-// Last is who answered the last question. It is Nobody before the first.
+// Last is who answered the last question. It is None before the first.
 func (j *Journal) Last() string {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	if len(j.spans) == 0 {
-		return Nobody
+		return None
 	}
 	return j.spans[len(j.spans)-1].Who
 }

@@ -11,14 +11,14 @@ func TestJournal(t *testing.T) {
 	noon := time.Date(2027, time.January, 2, 12, 0, 0, 0, time.UTC)
 	at := func(tenths int) time.Time { return noon.Add(time.Duration(tenths) * 100 * time.Millisecond) }
 	journal := &Journal{}
-	if got := journal.Last(); got != Nobody {
-		t.Errorf("before the first question: %q, want %q", got, Nobody)
+	if got := journal.Last(); got != None {
+		t.Errorf("before the first question: %q, want %q", got, None)
 	}
 	for i, names := range [][]string{{"a"}, {"a"}, {}, {}, {}, {"b"}, {"b", "a"}, {"a", "b"}, {"b"}} {
 		journal.add(at(i), names...)
 	}
 	want := []Span{
-		{at(0), at(2), "a"}, {at(2), at(5), Nobody}, {at(5), at(6), "b"}, {at(6), at(8), "a and b"}, {at(8), at(8), "b"},
+		{at(0), at(2), "a"}, {at(2), at(5), None}, {at(5), at(6), "b"}, {at(6), at(8), "a and b"}, {at(8), at(8), "b"},
 	}
 	if diff := cmp.Diff(want, journal.Since(noon)); diff != "" {
 		t.Error(diff)

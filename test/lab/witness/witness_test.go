@@ -54,7 +54,7 @@ func until(t *testing.T, what string, now func() string, want string) {
 
 const lab = "witness"
 
-// connect makes a switch with two machines, and returns who has which network card.
+// connect makes a switch with two machines, and returns the network card of each.
 func connect(t *testing.T) (made *network.Switch, names map[string]string) {
 	t.Helper()
 	made, err := network.Create(lab)
@@ -88,21 +88,21 @@ func TestWitness(t *testing.T) {
 		Name: func(card net.HardwareAddr) string { return names[card.String()] },
 		Ask: func(context.Context) (string, error) {
 			if !well.Load() {
-				return "", errors.New("nobody is there")
+				return "", errors.New("no answer")
 			}
-			return "somebody", nil
+			return "an Ironic", nil
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	until(t, "nobody has the address", func() string {
+	until(t, "no machine has the address", func() string {
 		if len(seen.Held.Since(began)) == 0 {
 			return "not asked yet"
 		}
 		return seen.Held.Last()
-	}, witness.Nobody)
+	}, witness.None)
 	change(t, "a", netlink.AddrAdd)
 	until(t, "one has the address", seen.Held.Last, "a")
 	change(t, "b", netlink.AddrAdd)
@@ -117,13 +117,13 @@ func TestWitness(t *testing.T) {
 	until(t, "the other one has the address", seen.Held.Last, "b")
 	alone := time.Now()
 	change(t, "b", netlink.AddrDel)
-	until(t, "nobody has the address any more", seen.Held.Last, witness.Nobody)
+	until(t, "no machine has the address any more", seen.Held.Last, witness.None)
 	if err := seen.Check(alone, 0); err != nil {
 		t.Error(err)
 	}
-	until(t, "nobody answers", seen.Answered.Last, witness.Nobody)
+	until(t, "no Ironic answers", seen.Answered.Last, witness.None)
 	well.Store(true)
-	until(t, "somebody answers", seen.Answered.Last, "somebody")
+	until(t, "an Ironic answers", seen.Answered.Last, "an Ironic")
 	if err := seen.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -169,7 +169,7 @@ func TestOffered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "nobody serves", seen.Offered.Last, witness.Nobody)
+	until(t, "no machine serves DHCP", seen.Offered.Last, witness.None)
 	stop := serve(t, program, "a", "172.22.0.20", address)
 	until(t, "one serves", seen.Offered.Last, "a")
 	serve(t, program, "b", "172.22.0.21", "172.22.0.21")

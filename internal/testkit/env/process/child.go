@@ -42,8 +42,8 @@ func (c *Child) Kill() {
 	<-c.done
 }
 
-// WaitReady asks probe until it returns nil. It gives up, quoting the end of the log, when the child ends or when the
-// context does.
+// WaitReady asks probe until it returns nil. It returns an error with the end of the log when the child or the
+// context ends.
 func (c *Child) WaitReady(ctx context.Context, probe func(context.Context) error) error {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()

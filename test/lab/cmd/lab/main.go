@@ -47,7 +47,7 @@ A cluster on its hosts:
     %[2]s apply -f -
 For one whose control plane takes the Ironic endpoint over:
     --from=%[9]s --control-plane-machine-count=3
-To prepare it for a move into itself:
+To prepare it as the target of a pivot:
   go run ./test/lab/cmd/lab target --name %[10]s one
 Press Ctrl-C to remove it.
 `

@@ -26,7 +26,7 @@ const (
 	progressWord, doneWord, failedWord = "progress ", "done ", "failed "
 )
 
-// prepareFunc makes a cluster of the lab a target, and returns what to tell whoever asked.
+// prepareFunc makes a cluster of the lab a target, and returns the answer to the request.
 type prepareFunc func(ctx context.Context, cluster string, progress lab.Progress) (string, error)
 
 // socketPath is the socket of a lab, in the folder of its state.
@@ -62,7 +62,7 @@ func serveRequests(ctx context.Context, path string, prepare prepareFunc) (stop 
 	}, nil
 }
 
-// answer serves one request. It ends early when whoever asked goes away.
+// answer serves one request. It ends early when the client disconnects.
 func answer(ctx context.Context, connection net.Conn, prepare prepareFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func answer(ctx context.Context, connection net.Conn, prepare prepareFunc) {
 	})
 	switch {
 	case ctx.Err() != nil:
-		// The lab stops, or whoever asked has gone: an answer would only repeat that.
+		// The lab stops, or the client has disconnected: no answer is required.
 	case err != nil:
 		say(failedWord, err.Error())
 	default:

@@ -26,7 +26,7 @@ func TestRequestTarget(t *testing.T) {
 	cases := map[string]struct {
 		reason, cluster, wantOutput, wantErr string
 	}{
-		"Done": {"whoever asked gets the commands to go on with", "one", "first line\nsecond line\n", ""},
+		"Done": {"the client gets the commands of the next steps", "one", "first line\nsecond line\n", ""},
 		"Failed": {
 			"each line of the error arrives, and none of it counts as a result", "two", "", "cluster two\nis not there",
 		},
@@ -85,7 +85,7 @@ func TestARequestThatIsWithdrawnEnds(t *testing.T) {
 	}
 }
 
-// A lab that stops says so to whoever waits for a target.
+// A lab that stops answers clients that wait for a target.
 func TestALabThatStopsEndsRequests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), targetSocket)
 	began := make(chan struct{})

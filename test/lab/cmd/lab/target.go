@@ -32,7 +32,7 @@ const prepared = `
 Cluster %[1]s can be moved to. Management and target:
   export KUBECONFIG=%[2]s
   export TARGET=%[3]s
-Look before the move, move, and hand the Ironic address over:
+Look before the move, move, and hand the VIP over:
   go run ./cmd/clusterctl-metal3 pivot preflight --namespace %[4]s --to-kubeconfig $TARGET
   go run ./cmd/clusterctl-metal3 pivot run --namespace %[4]s --to-kubeconfig $TARGET
   go run ./cmd/clusterctl-metal3 pivot handover --namespace %[4]s --to-kubeconfig $TARGET

@@ -8,8 +8,8 @@
 //
 // It imports nothing but the standard library, because the key of the images is made from its own files.
 //
-// It refuses an environment that asks for what the lab does not have, and configurations that would let anybody in
-// where credentials were meant. Options of Ironic are set as upstream, by OS_<SECTION>__<OPTION>: Ironic reads these
+// It refuses an environment that asks for what the lab does not have, and configurations that require no
+// credentials. Options of Ironic are set as upstream, by OS_<SECTION>__<OPTION>: Ironic reads these
 // itself.
 package entry
 

@@ -66,7 +66,7 @@ func newRamdisk(getenv func(string) string) ramdisk {
 	branch := strings.ReplaceAll(cmp.Or(getenv("IPA_BRANCH"), "master"), "/", "-")
 	name := "ipa-" + cmp.Or(getenv("IPA_FLAVOR"), "centos9") + "-" + branch + archiveSuffix
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
-	//nolint:gosec // The container has nothing to hide from whoever names the file.
+	//nolint:gosec // The container has no secrets.
 	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
 	if getenv("CURL_INSECURE") == "true" {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // That is what was asked for.

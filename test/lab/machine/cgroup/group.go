@@ -159,7 +159,7 @@ func (g Group) Processes() ([]int, error) {
 	return ids, nil
 }
 
-// gone forgives that a group or a file in it vanished while it was read.
+// gone ignores that a group or a file in it vanished while it was read.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil

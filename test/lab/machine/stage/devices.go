@@ -47,7 +47,7 @@ func makeDevices(folder, terminal string) error {
 	return nil
 }
 
-// silence takes away the file through which a machine could restart the whole computer.
+// silence removes the file through which a machine could restart the whole computer.
 func silence() error {
 	const file = "/proc/sysrq-trigger"
 	if _, err := os.Stat(file); err != nil {

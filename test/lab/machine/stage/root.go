@@ -149,7 +149,7 @@ func linkControllers(root string) error {
 	return nil
 }
 
-// pivot makes a folder the root of everything and lets go of the computer's files.
+// pivot makes a folder the root of everything and unmounts the computer's files.
 func pivot(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return fmt.Errorf("changing to the root file system: %w", err)
@@ -159,7 +159,7 @@ func pivot(root string) error {
 		return fmt.Errorf("changing the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("letting go of the old root: %w", err)
+		return fmt.Errorf("unmounting the old root: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
 		return fmt.Errorf("changing to the root: %w", err)
