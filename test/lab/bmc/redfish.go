@@ -190,19 +190,28 @@ func (s *Server) resets(controller *controller) map[string]func(context.Context)
 	}
 }
 
-// ask begins a graceful command, in place of an earlier one, and does not wait for its end.
+// ask begins a graceful command, in place of an earlier one, and does not wait for its end. Where no operation runs,
+// the command begins before ask returns: the next change of the machine comes after it.
 func (c *controller) ask(ctx context.Context, do func(context.Context) error) {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), operationLimit)
 	c.endAsking()
 	c.mutex.Lock()
 	c.asking = end
 	c.mutex.Unlock()
+	begun := false
+	select {
+	case c.operation <- struct{}{}:
+		begun = true
+	default:
+	}
 	go func() {
 		defer end()
-		select {
-		case c.operation <- struct{}{}:
-		case <-ctx.Done():
-			return
+		if !begun {
+			select {
+			case c.operation <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 		}
 		defer func() { <-c.operation }()
 		// A system that does not obey stays on, and the client sees that.
