@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -77,7 +78,7 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 }
 
 // awaitClaim waits until the workload cluster was claimed. A workload cluster that does not answer stops nothing: its
-// hosts may require the repair.
+// hosts may require the repair. The ClusterCache does not connect to one without infrastructureProvisioned.
 func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.infra.Spec.Ironic == nil, s.isClaimProbed:
@@ -85,6 +86,11 @@ func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	case s.isUnproven:
 		return outcome.Waiting(infrav1.EndpointFailedReason, fmt.Sprintf("Paused BareMetalHosts stay paused, because "+
 			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
+	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
+		return outcome.Waiting(infrav1.NotYetObservedReason, fmt.Sprintf("Waiting for Cluster API to set "+
+			"status.initialization.infrastructureProvisioned of Cluster %s: until then, the manager does not ask the workload "+
+			"cluster which management cluster manages it. If this lasts, see whether the manager of Cluster API runs",
+			s.cluster.Name)), nil
 	default:
 		return outcome.Waiting(infrav1.NotYetObservedReason,
 			"Waiting for the first probe of the management cluster that the workload cluster records"), nil

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,6 +77,44 @@ func TestAFailedClaimHolds(t *testing.T) {
 			}
 			if tc.claim != nil && there.armed+there.looks > 0 {
 				t.Error("nodes were armed without a claim")
+			}
+		})
+	}
+}
+
+// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster. The
+// ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
+func TestAPendingClaimNamesWhatItWaitsFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		provisioned bool
+		says        string
+	}{
+		"NotTried":       {true, "Waiting for the first probe"},
+		"NotProvisioned": {false, "Waiting for Cluster API to set status.initialization.infrastructureProvisioned of Cluster cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			infra := unpaused()
+			r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
+			cluster := &clusterv1.Cluster{}
+			key := client.ObjectKeyFromObject(infra)
+			if err := stored.Get(t.Context(), key, cluster); err != nil {
+				t.Fatal(err)
+			}
+			cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(tc.provisioned)
+			if err := stored.Update(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			probedBefore(r, infra, nodesResult{epoch: 4, isPending: true})
+			answered(r, infra)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if err := stored.Get(t.Context(), key, infra); err != nil {
+				t.Fatal(err)
+			}
+			got := conditions.Get(infra, infrav1.IronicEndpointReadyCondition)
+			if got.Reason != infrav1.NotYetObservedReason || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("got %+v, want %q", got, tc.says)
 			}
 		})
 	}

@@ -70,6 +70,10 @@ func (w *world) untilOnlyNodesAreMissing(ctx context.Context) {
 func (w *world) recover(ctx context.Context) {
 	GinkgoHelper()
 	if w.isLeaving(ctx) {
+		// Cluster API does not run there. Before it has found the infrastructure ready, the manager does not ask the workload
+		// cluster who manages it, and resume waits for hosts that wait for the answer.
+		w.goOnThere(ctx)
+		w.here, w.there = w.there, w.here
 		w.command(ctx, "resume")
 		w.goOnThere(ctx)
 		return
