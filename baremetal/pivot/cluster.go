@@ -147,6 +147,7 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //	              does not exist otherwise                            WaitingForEndpoint
 //	none of ours  another management cluster has claimed one of them  Fenced
 //	              all Clusters are paused                             Parked
+//	              has the epoch of a paused one                       Parked
 //	              some run, and the annotation of one is not back     WaitingForEndpoint
 //	              some run, and all of those are verified, and so is  Running
 //	              the Ironic that serves the host
@@ -160,10 +161,13 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 // the host.
 //
 // A host without a consumer moves with its namespace. clusterctl move pauses all Clusters of a namespace. A running
-// Cluster proves that no move is in progress, unless the host has the epoch of a paused one: then the running one was
-// created during the move, or was in the target before. If it was part of the move, the move was given up. The same
-// applies to a host whose Cluster does not exist, but the host is resumed only when its Cluster exists, or its consumer
-// is removed.
+// Cluster proves that no move is in progress, unless the host has the epoch of a paused one. Such a host stays parked
+// until all Clusters of its move run on one side: while some of them run in the source and others in the target, both
+// sides could resume it. A running Cluster that was created during the move, or was in the target before, does not
+// count. A Cluster of another origin that the user has paused with the same epoch does: nothing distinguishes it.
+//
+// A host whose Cluster does not exist is parked while all Clusters are paused. It is resumed only when its Cluster
+// exists, or its consumer is removed.
 func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	deciding := dependsOn(host, around)
 	orphaned := len(deciding) == 0
@@ -194,19 +198,22 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	}
 }
 
-// movesBeside returns true for a host that moves with a paused Cluster, while no other Cluster of the move runs.
+// movesBeside returns true for a host that moves with a paused Cluster.
 func movesBeside(host *bmov1alpha1.BareMetalHost, deciding []Neighbour) bool {
-	if !slices.ContainsFunc(deciding, func(other Neighbour) bool { return other.Paused }) {
-		return false
-	}
-	epoch, found := EpochOf(host), false
 	for _, other := range deciding {
-		if !other.Paused && other.Epoch == epoch.Unpaused() {
-			return false
+		// Parsing the epoch of a host that has none allocates.
+		if other.Paused && moves(other, EpochOf(host)) {
+			return true
 		}
-		found = found || moves(other, epoch)
 	}
-	return found
+	return false
+}
+
+// awaitsClusters returns true for a host that moves with a paused Cluster while another Cluster runs.
+func awaitsClusters(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	deciding := dependsOn(host, around)
+	isRunning := func(other Neighbour) bool { return !other.Paused }
+	return slices.ContainsFunc(deciding, isRunning) && movesBeside(host, deciding)
 }
 
 // those are the neighbours that fit. Without one it allocates nothing: it runs several times for each host.

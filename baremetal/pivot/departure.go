@@ -3,12 +3,12 @@ package pivot
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -34,9 +34,10 @@ type DepartedHost struct {
 	Controller string `json:"bmcAddress,omitempty"`
 	BootMAC    string `json:"bootMACAddress,omitempty"`
 
-	// Infra is the name of the Metal3Cluster that the host left with. Empty if an earlier release has written it: then
-	// the record has the host as long as any Metal3Cluster.
-	Infra string `json:"metal3Cluster,omitempty"`
+	// Infras are the sorted names of the Metal3Clusters that the host left with: that of its Cluster or, without a
+	// consumer, all of its namespace. Empty if an earlier release has written it: then the record has the host as long
+	// as any Metal3Cluster.
+	Infras []string `json:"metal3Clusters,omitempty"`
 }
 
 const (
@@ -48,41 +49,62 @@ const (
 	departedInfra = "metal3cluster."
 )
 
-// Enter adds the hosts of a namespace.
+// Enter adds hosts.
 func (d *Departure) Enter(hosts []*bmov1alpha1.BareMetalHost) {
 	for _, host := range byName(hosts) {
 		d.Hosts = append(d.Hosts, departed(host))
 	}
 }
 
-// Add adds the departure of a Metal3Cluster. Clusters that move together often have one epoch, and each of them has all
-// hosts of the namespace: the record has such a host with the first of them.
+// LeavingWith returns the hosts that leave with a Metal3Cluster: all of its namespace, except those of other Clusters.
+func LeavingWith(infra string, hosts []*bmov1alpha1.BareMetalHost, around []Neighbour) []*bmov1alpha1.BareMetalHost {
+	return slices.DeleteFunc(slices.Clone(hosts), func(host *bmov1alpha1.BareMetalHost) bool {
+		return slices.ContainsFunc(local(around), func(other Neighbour) bool {
+			return other.Name == ClusterOf(host) && other.Infra != "" && other.Infra != infra
+		})
+	})
+}
+
+// Add adds the departure of a Metal3Cluster, in place of an earlier one. A host without a consumer leaves with all
+// Metal3Clusters of one epoch. It is here, so its departures with other epochs are over.
 func (d *Departure) Add(leaving Departure) {
+	if d.Infras == nil {
+		d.Infras = map[string]Epoch{}
+	}
 	for infra, epoch := range leaving.Infras {
 		d.Remove(infra)
-		together := sets.New[DepartedHost]()
-		for _, left := range d.Hosts {
-			if other, known := d.Infras[left.Infra]; known && other == epoch {
-				left.Infra = infra
-				together.Insert(left)
-			}
-		}
-		if d.Infras == nil {
-			d.Infras = map[string]Epoch{}
-		}
 		d.Infras[infra] = epoch
 		for _, host := range leaving.Hosts {
-			if host.Infra = infra; !together.Has(host) {
-				d.Hosts = append(d.Hosts, host)
-			}
+			d.addHost(infra, host)
 		}
 	}
 }
 
-// Remove removes a Metal3Cluster, and the hosts that left with it.
+func (d *Departure) addHost(infra string, host DepartedHost) {
+	same := func(left DepartedHost) bool {
+		return len(left.Infras) > 0 && left.Name == host.Name && left.Controller == host.Controller &&
+			left.BootMAC == host.BootMAC
+	}
+	i := slices.IndexFunc(d.Hosts, same)
+	if i < 0 {
+		host.Infras = []string{infra}
+		d.Hosts = append(d.Hosts, host)
+		return
+	}
+	isOver := func(with string) bool { return d.Infras[with] != d.Infras[infra] }
+	with := append(slices.DeleteFunc(d.Hosts[i].Infras, isOver), infra)
+	slices.Sort(with)
+	d.Hosts[i].Infras = with
+}
+
+// Remove removes a Metal3Cluster, and the hosts that left with no other one.
 func (d *Departure) Remove(infra string) {
 	delete(d.Infras, infra)
-	d.Hosts = slices.DeleteFunc(d.Hosts, func(left DepartedHost) bool { return left.Infra == infra })
+	alone := []string{infra}
+	d.Hosts = slices.DeleteFunc(d.Hosts, func(left DepartedHost) bool { return slices.Equal(left.Infras, alone) })
+	for i, left := range d.Hosts {
+		d.Hosts[i].Infras = slices.DeleteFunc(left.Infras, func(with string) bool { return with == infra })
+	}
 }
 
 // Data returns the content of the ConfigMap.
@@ -178,28 +200,36 @@ func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 // MayHaveLeft returns true for a paused host that this cluster would resume, and that a move may have taken away: it
 // has the epoch of a move from here, and no status from another cluster. Only the departure decides.
 func MayHaveLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	return leavesFromHere(host) && GoalOf(host, around) == PhaseRunning
+}
+
+// leavesFromHere returns true for a host that a move from this cluster has paused.
+func leavesFromHere(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider &&
-		host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) && EpochOf(host).IsMove() &&
-		GoalOf(host, around) == PhaseRunning
+		host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) && EpochOf(host).IsMove()
 }
 
 // HasLeft returns true for a host that a move took away, so that another management cluster manages it.
 //
 //	departure                                      host has left
 //	does not name the host                         no
-//	names it, and its Metal3Cluster runs here      no: the move was given up
-//	with a higher epoch
+//	names it, and all Metal3Clusters that it left  no: the move was given up
+//	with run here with a higher epoch
 //	names it otherwise                             yes: another Cluster of the namespace runs
 func (d *Departure) HasLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	i := d.find(host)
 	if i < 0 {
 		return false
 	}
-	isBack := func(other Neighbour) bool {
-		left, known := d.Infras[other.Infra]
-		return known && (d.Hosts[i].Infra == "" || d.Hosts[i].Infra == other.Infra) && left < other.Epoch
+	isBack := func(infra string) bool {
+		return slices.ContainsFunc(local(around), func(other Neighbour) bool {
+			return other.Infra == infra && d.Infras[infra] < other.Epoch
+		})
 	}
-	return !slices.ContainsFunc(local(around), isBack)
+	if with := d.Hosts[i].Infras; len(with) > 0 {
+		return slices.ContainsFunc(with, func(infra string) bool { return !isBack(infra) })
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Keys(d.Infras)), isBack)
 }
 
 // HasStayed returns true for a host that MayHaveStayed and that no move took. The host was created after the manager

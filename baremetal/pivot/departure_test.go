@@ -161,9 +161,9 @@ func TestHasStayed(t *testing.T) {
 
 // TestHasLeft tells hosts that another management cluster manages from those whose move was given up.
 func TestHasLeft(t *testing.T) {
-	moved := func(infra string) pivot.Departure {
+	moved := func(infras ...string) pivot.Departure {
 		return pivot.Departure{
-			Infras: map[string]pivot.Epoch{"one": 5, "two": 3}, Hosts: []pivot.DepartedHost{{Name: "host", Infra: infra}},
+			Infras: map[string]pivot.Epoch{"one": 5, "two": 3}, Hosts: []pivot.DepartedHost{{Name: "host", Infras: infras}},
 		}
 	}
 	at := func(infra string, epoch pivot.Epoch) pivot.Neighbour {
@@ -181,7 +181,10 @@ func TestHasLeft(t *testing.T) {
 		"GivenUp":   {"its Cluster runs", moved("one"), []pivot.Neighbour{at("new", 0), at("one", 6)}, false},
 		"Paused":    {"its Cluster moves with the same epoch", moved("one"), []pivot.Neighbour{at("one", 5)}, true},
 		"Beside":    {"it left with another one", moved("one"), []pivot.Neighbour{at("two", 4)}, true},
-		"Unstated":  {"an earlier release does not say with which one", moved(""), []pivot.Neighbour{at("two", 4)}, false},
+		"OneOfTwo":  {"the other one may run on the other side", moved("one", "two"), []pivot.Neighbour{at("one", 6)}, true},
+		"Both":      {"both run", moved("one", "two"), []pivot.Neighbour{at("one", 6), at("two", 4)}, false},
+		"Unstated":  {"an earlier release does not say with which one", moved(), []pivot.Neighbour{at("two", 4)}, false},
+		"OfNone":    {"it is none of those that left", moved(), []pivot.Neighbour{at("new", 6)}, true},
 		"Elsewhere": {"another namespace says nothing", moved("one"), []pivot.Neighbour{{Elsewhere: true, Epoch: 6}}, true},
 		"Never":     {"the record does not name it", pivot.Departure{}, []pivot.Neighbour{at("new", 0)}, false},
 	} {
@@ -210,6 +213,59 @@ func TestHasLeft(t *testing.T) {
 			host.Annotations[infrav1.StatusOriginAnnotation] = "another"
 			if pivot.MayHaveLeft(host, around) {
 				t.Error("the departure is asked for a host that has arrived")
+			}
+		})
+	}
+}
+
+// TestADepartureReplacesEarlierOnes moves two Clusters away and one back, and aborts the next move of that one. The other
+// one was deleted in the target, so its departure stays in the record.
+func TestADepartureReplacesEarlierOnes(t *testing.T) {
+	host := free()
+	leaves := func(epoch pivot.Epoch, infras ...string) pivot.Departure {
+		leaving := pivot.Departure{Infras: map[string]pivot.Epoch{}}
+		for _, infra := range infras {
+			leaving.Infras[infra] = epoch
+		}
+		leaving.Enter([]*bmov1alpha1.BareMetalHost{host})
+		return leaving
+	}
+	var record pivot.Departure
+	record.Add(leaves(3, "one", "two"))
+	back := []pivot.Neighbour{{Infra: "one", Epoch: 4}}
+	if record.Remove("one"); !record.HasLeft(host, back) {
+		t.Error("the host is back without the other Cluster")
+	}
+	record.Add(leaves(7, "one"))
+	record.Remove("one")
+	if back[0].Epoch = 8; record.HasLeft(host, back) {
+		t.Errorf("the host has left, although its last move was aborted: %+v", record)
+	}
+}
+
+// TestLeavingWith lists the hosts that leave with Metal3Cluster "own".
+func TestLeavingWith(t *testing.T) {
+	cluster := func(name, infra string) pivot.Neighbour { return pivot.Neighbour{Name: name, Infra: infra} }
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		around []pivot.Neighbour
+		want   bool
+	}{
+		"Own":       {"its Cluster leaves", claimed(), []pivot.Neighbour{cluster("c", "own"), cluster("d", "other")}, true},
+		"Other":     {"it leaves with its own Cluster", claimed(), []pivot.Neighbour{cluster("c", "other")}, false},
+		"Free":      {"it leaves with all", free(), []pivot.Neighbour{cluster("c", "own"), cluster("d", "other")}, true},
+		"Orphaned":  {"its Cluster does not exist", claimed(), []pivot.Neighbour{cluster("d", "own")}, true},
+		"Bare":      {"its Cluster has no Metal3Cluster", claimed(), []pivot.Neighbour{cluster("c", ""), cluster("d", "own")}, true},
+		"Elsewhere": {"a Cluster of another namespace", claimed(), []pivot.Neighbour{{Name: "c", Infra: "other", Elsewhere: true}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hosts := []*bmov1alpha1.BareMetalHost{tc.host}
+			if got := len(pivot.LeavingWith("own", hosts, tc.around)) == 1; got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+			if hosts[0] != tc.host {
+				t.Error("the hosts of the caller have changed")
 			}
 		})
 	}

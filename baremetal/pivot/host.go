@@ -42,6 +42,9 @@ const (
 	// leftover.
 	Keep Step = "Keep"
 
+	// AwaitClusters is the reason of a parked host while only some Clusters of its move run.
+	AwaitClusters Step = "AwaitClusters"
+
 	// Explain corrects the reason of the pause. It removes the reason from the pause of a user.
 	Explain Step = "Explain"
 

@@ -236,7 +236,9 @@ func TestGoalOf(t *testing.T) {
 		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.PhaseWaitingForEndpoint},
 		"FreeLeaves":     {"a Cluster was created during the move", stamped(3), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseParked},
 		"FreeArrives":    {"another Cluster has moved here before", stamped(1), []pivot.Neighbour{movesWith(1), at(4)}, pivot.PhaseParked},
-		"FreeGivenUp":    {"the user unpauses one after the other", stamped(3), []pivot.Neighbour{movesWith(3), at(4)}, pivot.PhaseRunning},
+		"FreeOfBoth":     {"the paused Cluster may run on the other side", stamped(3), []pivot.Neighbour{movesWith(3), at(4)}, pivot.PhaseParked},
+		"FreeGivenUp":    {"all Clusters of its move run", stamped(3), []pivot.Neighbour{at(4), at(4)}, pivot.PhaseRunning},
+		"FreeOfTheMove":  {"the epoch of a Cluster that runs is even", stamped(4), []pivot.Neighbour{movesWith(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfAnother":  {"it is not of this move", stamped(1), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseRunning},
 		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {

@@ -83,6 +83,8 @@ func PauseReason(step Step) string {
 	case AwaitIronic:
 		return "The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived " +
 			"and is ready"
+	case AwaitClusters:
+		return "A Cluster that the host moves with is paused: resumed when all of them run in this management cluster"
 	case Await:
 		return "The host has an image and arrived without its status: resumed when the Machine that holds it has its Node"
 	default:
@@ -118,6 +120,8 @@ func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
 		return AwaitIronic
 	case LostStatus(host):
 		return Await
+	case awaitsClusters(host, around):
+		return AwaitClusters
 	default:
 		return Pause
 	}

@@ -87,6 +87,43 @@ func TestThePauseReasonIsTrue(t *testing.T) {
 	}
 }
 
+// TestAFreeHostWaitsForAllClustersOfItsMove unpauses the Clusters of a move one after the other.
+func TestAFreeHostWaitsForAllClustersOfItsMove(t *testing.T) {
+	move := func(name string, isPaused bool) pivot.Neighbour {
+		if isPaused {
+			return pivot.Neighbour{Name: name, Paused: true, Verified: true, Epoch: 3}
+		}
+		return pivot.Neighbour{Name: name, Verified: true, Epoch: 4}
+	}
+	const moves, waits = "Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready",
+		"A Cluster that the host moves with is paused: resumed when all of them run in this management cluster"
+	host := free()
+	for _, step := range []struct {
+		around []pivot.Neighbour
+		want   string
+	}{
+		{[]pivot.Neighbour{move("a", true), move("b", true)}, moves},
+		{[]pivot.Neighbour{move("a", false), move("b", true)}, waits},
+		{[]pivot.Neighbour{move("a", true), move("b", true)}, moves},
+		{[]pivot.Neighbour{move("a", true), move("b", false)}, waits},
+		{[]pivot.Neighbour{move("a", false), move("b", false)}, ""},
+	} {
+		// The last step is the one that does nothing.
+		for next := pivot.PlanHost(host, step.around, pivot.HostFacts{Settled: true}); next != pivot.Leave; {
+			if host = pivot.Apply(next, host, step.around); next == pivot.Record {
+				record(t, host)
+			}
+			next = pivot.PlanHost(host, step.around, pivot.HostFacts{Settled: true})
+		}
+		if got := host.Annotations[infrav1.PauseReasonAnnotation]; got != step.want {
+			t.Errorf("%+v: the host says %q, want %q", step.around, got, step.want)
+		}
+		if _, isPaused := host.Annotations[bmov1alpha1.PausedAnnotation]; isPaused != (step.want != "") {
+			t.Errorf("%+v: got %v", step.around, host.Annotations)
+		}
+	}
+}
+
 // TestThePauseOfAUserIsNotExplained takes over a pause of the provider by hand.
 func TestThePauseOfAUserIsNotExplained(t *testing.T) {
 	for _, around := range [][]pivot.Neighbour{{paused}, {runs}, {unverified}, {{Name: "c", Superseded: true}}, nil} {

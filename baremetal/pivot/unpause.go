@@ -63,7 +63,7 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	case goal == PhaseParked:
 		return blocks(CodePaused, "unpause the Cluster with "+pluginCommand("unpause", host.Namespace),
 			"BareMetalHost %s is paused with its Cluster")
-	case (len(local(around)) == 0 || MayHaveLeft(host, around)) && left.HasLeft(host, around):
+	case (len(local(around)) == 0 || leavesFromHere(host)) && left.HasLeft(host, around):
 		return blocks(CodeInTarget, "complete the move with pivot resume; if the other cluster has given the host up, "+
 			"forget it with "+pluginCommand("forget", host.Namespace, "--host "+host.Name),
 			"BareMetalHost %s moved to another management cluster, which manages it")

@@ -47,6 +47,13 @@ func TestUnpauseObstacles(t *testing.T) {
 	deleted := func(host *bmov1alpha1.BareMetalHost) { host.DeletionTimestamp = &metav1.Time{Time: seenAt.Time} }
 	var left pivot.Departure
 	left.Enter([]*bmov1alpha1.BareMetalHost{free()})
+	moves := func(host *bmov1alpha1.BareMetalHost) {
+		annotated(infrav1.MoveEpochAnnotation, "3")(host)
+		record(t, host)
+		annotated(infrav1.StatusOriginAnnotation, string(host.UID))(host)
+	}
+	oneOfTwo := []pivot.Neighbour{{Name: "c", Verified: true, Epoch: 4}, {Name: "d", Paused: true, Epoch: 3}}
+	waiting := []pivot.Neighbour{{Name: "c", Endpoint: true, Epoch: 4}}
 	arrived := pivot.Neighbour{Name: "c", Verified: true, Arrival: 3}
 	superseded := pivot.Neighbour{Name: "c", Superseded: true}
 	cases := map[string]struct {
@@ -56,27 +63,30 @@ func TestUnpauseObstacles(t *testing.T) {
 		left   pivot.Departure
 		want   pivot.Code
 	}{
-		"Free":        {reason: "CAPM3 paused it, and no Cluster is here", host: pausedHost(free())},
-		"Waits":       {reason: "only the user knows that the Ironic does not move", host: pausedHost(free(), brings)},
-		"WaitsHere":   {"the same beside a Cluster", pausedHost(free(), brings), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
-		"Claimed":     {"the same for a host with a Machine", pausedHost(claimed(), brings), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
-		"ByUser":      {"the user's own pause", pausedHost(claimed(), annotated(bmov1alpha1.PausedAnnotation, "")), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
-		"Comes":       {"the endpoint is here, and is not verified yet", pausedHost(free(), brings), []pivot.Neighbour{runs, endpoint(false)}, pivot.Departure{}, pivot.CodeEndpointNotReady},
-		"Came":        {"the manager resumes it", pausedHost(free(), brings), []pivot.Neighbour{runs, endpoint(true)}, pivot.Departure{}, ""},
-		"Unverified":  {"another Ironic may answer", pausedHost(free()), []pivot.Neighbour{unverified}, pivot.Departure{}, pivot.CodeEndpointNotReady},
-		"Moving":      {"a move may be under way", pausedHost(free()), []pivot.Neighbour{paused}, pivot.Departure{}, pivot.CodePaused},
-		"CAPM3":       {"its manager sets no block-move", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Ungated: true}}, pivot.Departure{}, ""},
-		"Ungated":     {"its manager sets block-move first", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Endpoint: true, Ungated: true}}, pivot.Departure{}, pivot.CodeEndpointNotReady},
-		"Left":        {"the target manages it", pausedHost(free()), nil, left, pivot.CodeInTarget},
-		"Back":        {"it has moved back", pausedHost(free()), []pivot.Neighbour{runs}, left, ""},
-		"Orphan":      {"BMO would deprovision it when its Machine is deleted", pausedHost(claimed()), nil, pivot.Departure{}, pivot.CodeClusterMissing},
-		"Superseded":  {"BMO would act on it twice", pausedHost(claimed()), []pivot.Neighbour{superseded}, pivot.Departure{}, pivot.CodeSuperseded},
-		"Abandoned":   {"the source has deleted it", pausedHost(claimed(), annotated(infrav1.MoveEpochAnnotation, "1")), []pivot.Neighbour{arrived}, pivot.Departure{}, pivot.CodeLeftover},
-		"Leftover":    {"BMO would finish the deletion", pausedHost(leftover(t, "foreign", "older", "deleted")), []pivot.Neighbour{runs}, pivot.Departure{}, pivot.CodeLeftover},
-		"Deleted":     {"BMO would deprovision it", pausedHost(free(), deleted), []pivot.Neighbour{runs}, pivot.Departure{}, pivot.CodeBeingDeleted},
-		"Leaving":     {"clusterctl deletes it", pausedHost(free(), annotated(infrav1.DeleteForMoveAnnotation, "")), nil, pivot.Departure{}, pivot.CodeBeingDeleted},
-		"StatusLost":  {"BMO would write the image again", pausedHost(free(), withoutStatus), nil, pivot.Departure{}, pivot.CodeHostPaused},
-		"Interrupted": {"the next Ironic would write the image again", interrupted(), []pivot.Neighbour{heldElsewhere()}, pivot.Departure{}, pivot.CodeHostPaused},
+		"Free":         {reason: "CAPM3 paused it, and no Cluster is here", host: pausedHost(free())},
+		"Waits":        {reason: "only the user knows that the Ironic does not move", host: pausedHost(free(), brings)},
+		"WaitsHere":    {"the same beside a Cluster", pausedHost(free(), brings), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
+		"Claimed":      {"the same for a host with a Machine", pausedHost(claimed(), brings), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
+		"ByUser":       {"the user's own pause", pausedHost(claimed(), annotated(bmov1alpha1.PausedAnnotation, "")), []pivot.Neighbour{runs}, pivot.Departure{}, ""},
+		"Comes":        {"the endpoint is here, and is not verified yet", pausedHost(free(), brings), []pivot.Neighbour{runs, endpoint(false)}, pivot.Departure{}, pivot.CodeEndpointNotReady},
+		"Came":         {"the manager resumes it", pausedHost(free(), brings), []pivot.Neighbour{runs, endpoint(true)}, pivot.Departure{}, ""},
+		"Unverified":   {"another Ironic may answer", pausedHost(free()), []pivot.Neighbour{unverified}, pivot.Departure{}, pivot.CodeEndpointNotReady},
+		"Moving":       {"a move may be under way", pausedHost(free()), []pivot.Neighbour{paused}, pivot.Departure{}, pivot.CodePaused},
+		"CAPM3":        {"its manager sets no block-move", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Ungated: true}}, pivot.Departure{}, ""},
+		"Ungated":      {"its manager sets block-move first", pausedHost(free()), []pivot.Neighbour{{Name: "c", Verified: true, Endpoint: true, Ungated: true}}, pivot.Departure{}, pivot.CodeEndpointNotReady},
+		"Left":         {"the target manages it", pausedHost(free()), nil, left, pivot.CodeInTarget},
+		"OneOfTwo":     {"the other Cluster of its move is to stay paused", pausedHost(free(), moves), oneOfTwo, pivot.Departure{}, ""},
+		"OneOfTwoLeft": {"the target may manage it", pausedHost(free(), moves), oneOfTwo, left, pivot.CodeInTarget},
+		"LeftWaits":    {"the endpoint does not make it come back", pausedHost(free(), moves), waiting, left, pivot.CodeInTarget},
+		"Back":         {"it has moved back", pausedHost(free()), []pivot.Neighbour{runs}, left, ""},
+		"Orphan":       {"BMO would deprovision it when its Machine is deleted", pausedHost(claimed()), nil, pivot.Departure{}, pivot.CodeClusterMissing},
+		"Superseded":   {"BMO would act on it twice", pausedHost(claimed()), []pivot.Neighbour{superseded}, pivot.Departure{}, pivot.CodeSuperseded},
+		"Abandoned":    {"the source has deleted it", pausedHost(claimed(), annotated(infrav1.MoveEpochAnnotation, "1")), []pivot.Neighbour{arrived}, pivot.Departure{}, pivot.CodeLeftover},
+		"Leftover":     {"BMO would finish the deletion", pausedHost(leftover(t, "foreign", "older", "deleted")), []pivot.Neighbour{runs}, pivot.Departure{}, pivot.CodeLeftover},
+		"Deleted":      {"BMO would deprovision it", pausedHost(free(), deleted), []pivot.Neighbour{runs}, pivot.Departure{}, pivot.CodeBeingDeleted},
+		"Leaving":      {"clusterctl deletes it", pausedHost(free(), annotated(infrav1.DeleteForMoveAnnotation, "")), nil, pivot.Departure{}, pivot.CodeBeingDeleted},
+		"StatusLost":   {"BMO would write the image again", pausedHost(free(), withoutStatus), nil, pivot.Departure{}, pivot.CodeHostPaused},
+		"Interrupted":  {"the next Ironic would write the image again", interrupted(), []pivot.Neighbour{heldElsewhere()}, pivot.Departure{}, pivot.CodeHostPaused},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

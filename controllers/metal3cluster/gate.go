@@ -92,7 +92,7 @@ func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
 		return err
 	}
 	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{s.infra.Name: pivot.EpochOf(s.infra)}}
-	leaves.Enter(s.move.Hosts)
+	leaves.Enter(pivot.LeavingWith(s.infra.Name, s.move.Hosts, s.move.Around))
 	return r.Departures.Remember(ctx, s.infra.Namespace, leaves)
 }
 

@@ -3,6 +3,7 @@ package departure_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,11 +37,11 @@ func running(name string, epoch pivot.Epoch) *infrav1.Metal3Cluster {
 	return build.Metal3Cluster(name, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: epoch.String()}))
 }
 
-// with are hosts that left with a Metal3Cluster. One of an earlier release has no name.
-func with(infra string, hosts ...string) []pivot.DepartedHost {
+// with are hosts that left with some Metal3Clusters. Their names are separated by commas.
+func with(infras string, hosts ...string) []pivot.DepartedHost {
 	left := leaves("", 0, hosts...).Hosts
 	for i := range left {
-		left[i].Infra = infra
+		left[i].Infras = strings.Split(infras, ",")
 	}
 	return left
 }
@@ -78,27 +79,31 @@ func TestMemory(t *testing.T) {
 		},
 		{
 			"its neighbour moves with it", remember(leaves("b", 1, "host-0", "host-1")),
-			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a", "host-0"), with("b", "host-1")...)},
+			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
+		},
+		{
+			"a write of its neighbour fails after it", remember(leaves("b", 1, "host-0", "host-1")),
+			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
 		{
 			"a later Cluster has other hosts", remember(leaves("c", 1, "host-2")),
 			pivot.Departure{
 				Infras: infras("a", "b", "c"),
-				Hosts:  append(append(with("a", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
+				Hosts:  append(append(with("a,b", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
 			},
 		},
 		{
 			"another one runs", forget("d", 2),
 			pivot.Departure{
 				Infras: infras("a", "b", "c"),
-				Hosts:  append(append(with("a", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
+				Hosts:  append(append(with("a,b", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
 			},
 		},
 		{
 			"its move is cancelled", forget("c", 2),
-			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a", "host-0"), with("b", "host-1")...)},
+			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
-		{"the others come back", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-1")}},
+		{"the others come back", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-0", "host-1")}},
 		{"the last one", forget("b", 2), pivot.Departure{}},
 	} {
 		if err := step.do(); err != nil {

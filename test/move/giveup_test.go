@@ -124,6 +124,36 @@ func givingUp(c *clusters) []story {
 				"BareMetalHost cluster-free-0 is a leftover of an earlier move")))
 			w.nothingDone(before, "update", "manage")
 		}},
+		{"leaves a free host to neither side while the Clusters that it moves with run on different sides", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.fleet(ctx, "one", 1, 1)
+			w.fleet(ctx, "two", 1, 0)
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			release := w.halt(ctx, &infrav1.Metal3Machine{ObjectMeta: w.named("one-0")})
+			journey := w.begin(ctx)
+			w.await(ctx, w.there, watch.Added, &infrav1.Metal3MachineList{})
+			journey.lose()
+			release()
+
+			By("unpausing one Cluster in the target, and the other one in the source")
+			w.pauseCluster(ctx, w.there, "one", false)
+			w.pauseCluster(ctx, w.here, "two", false)
+			w.eventually(ctx, "two-0", isNotPaused())
+			w.here, w.there = w.there, w.here
+			w.eventually(ctx, "one-0", isNotPaused())
+			w.here, w.there = w.there, w.here
+			Consistently(func(g Gomega) {
+				for _, at := range []*side{w.here, w.there} {
+					g.Expect(w.hosts(ctx, g, at)["one-free-0"]).To(isPausedBy(infrav1.HostPausedByProvider), at.name)
+				}
+			}).Should(Succeed())
+
+			By("unpausing both Clusters in the source")
+			w.pauseCluster(ctx, w.there, "one", true)
+			w.pauseCluster(ctx, w.here, "one", false)
+			w.unharmed(ctx, before)
+		}},
 		story{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)

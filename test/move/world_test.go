@@ -333,9 +333,15 @@ func (w *world) pauseClusters(ctx context.Context, at *side, paused bool) {
 	var list clusterv1.ClusterList
 	Expect(at.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	for i := range list.Items {
-		stage.Change(ctx, at.client, client.ObjectKeyFromObject(&list.Items[i]), &clusterv1.Cluster{},
-			func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(paused) })
+		w.pauseCluster(ctx, at, list.Items[i].Name, paused)
 	}
+}
+
+// pauseCluster pauses one Cluster of a side or lets it run.
+func (w *world) pauseCluster(ctx context.Context, at *side, name string, paused bool) {
+	GinkgoHelper()
+	stage.Change(ctx, at.client, w.key(name), &clusterv1.Cluster{},
+		func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(paused) })
 }
 
 // journey is a clusterctl that runs.
