@@ -160,7 +160,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 	}
 	now := clock.RealClock{}
 	announced := recorder(mgr, "metal3cluster")
-	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader())
+	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader(), mgr.GetCache())
 	clusters := &metal3cluster.Reconciler{
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),

@@ -18,14 +18,17 @@ import (
 // claimNodes claims a control plane, and judges the standing of this management cluster. The first row that fits
 // counts.
 //
-//	error          standing with this epoch before  standing, and what it means
-//	none           any                              the recorded one
-//	a refusal      any                              not known: paused hosts stay paused, and the VIP is not taken back
-//	any other      known                            the same: a claim does not end
-//	not tried      not known                        not known yet: as without a probe
-//	no connection  not known                        not known, and stops nothing: hosts may require the repair
-//	any other      not known                        not known: as for a refusal
+//	error          epoch  standing with it before  standing, and what it means
+//	none           any    any                      the recorded one
+//	a refusal      any    any                      not known: paused hosts stay paused, and the VIP is not taken back
+//	no kubeconfig  > 0    any                      not known: as for a refusal
+//	any other      any    known                    the same: a claim does not end
+//	no kubeconfig  0      not known                not known, and stops nothing: no move has begun
+//	not tried      any    not known                not known yet: as without a probe
+//	no connection  any    not known                not known, and stops nothing: hosts may require the repair
+//	any other      any    not known                not known: as for a refusal
 //
+// A Cluster that is being deleted is no exception: BMO would wipe paused hosts that another one may manage.
 // Where the standing is not known, the claim in the status counts: see readStanding.
 func claimNodes(
 	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
@@ -37,15 +40,18 @@ func claimNodes(
 		return result, nil
 	}
 	result.claim, result.standing, result.problem = pivot.Claim{}, "", describe("it could not be claimed: ", err)
+	lost := errors.Is(err, workload.ErrNoKubeconfig)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
 		result.isUnproven = true
 		result.problem += fmt.Sprintf(". Correct the permissions of the kubeconfig of Cluster %s", target.cluster.Name)
+	case lost && target.epoch > 0:
+		result.isUnproven = true
 	case last != nil && last.epoch == target.epoch && last.standing != "":
 		result.claim, result.standing = last.claim, last.standing
 	default:
 		result.isPending = errors.Is(err, workload.ErrNotTried)
-		result.isUnproven = !errors.Is(err, workload.ErrUnreachable)
+		result.isUnproven = !lost && !errors.Is(err, workload.ErrUnreachable)
 	}
 	return result, err
 }

@@ -2,10 +2,12 @@ package metal3cluster
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -51,35 +53,75 @@ func TestAFailedClaimHolds(t *testing.T) {
 		"UnreachableBehind": {"an earlier probe read the claim of the other one", &superseded, workload.ErrUnreachable, elsewhere, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			infra := unpaused()
-			infra.Annotations[infrav1.MoveEpochAnnotation] = "4"
-			r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
-			ironic := &told{handed: map[string]bool{"c1": true}}
-			r.Handover, r.Departures = ironic, departure.New(r.Client)
-			target := nodesTarget{cluster: client.ObjectKeyFromObject(infra), epoch: 4}
 			there := &planes{claim: tc.claim, standing: pivot.Current}
-			result := probeNodes(t.Context(), there, events.NewFakeRecorder(10), target, tc.last)
-			probedBefore(r, infra, result)
-			answered(r, infra)
-			key := client.ObjectKeyFromObject(infra)
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-				t.Fatal(err)
-			}
-			if err := stored.Get(t.Context(), key, infra); err != nil {
-				t.Fatal(err)
-			}
-			got := conditions.Get(infra, infrav1.IronicEndpointReadyCondition)
+			got, back := afterClaim(t, 4, there, tc.last)
 			if got.Reason != tc.says || !strings.Contains(got.Message, tc.text) {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
 			}
-			if ironic.handed["c1"] == tc.back {
-				t.Errorf("%s: the Ironic of the management cluster may take the VIP: %t", tc.reason, !ironic.handed["c1"])
+			if back != tc.back {
+				t.Errorf("%s: the Ironic of the management cluster may take the VIP: %t", tc.reason, back)
 			}
 			if tc.claim != nil && there.armed+there.looks > 0 {
 				t.Error("nodes were armed without a claim")
 			}
 		})
 	}
+}
+
+// TestAMissingKubeconfigHolds unpauses a Cluster whose kubeconfig is lost, so that the workload cluster cannot say who
+// manages it.
+func TestAMissingKubeconfigHolds(t *testing.T) {
+	const waits, answers = infrav1.EndpointFailedReason, infrav1.EndpointAnswersReason
+	lost := fmt.Errorf("%w: restore Secret cluster-kubeconfig", workload.ErrNoKubeconfig)
+	current := nodesResult{epoch: 4, standing: pivot.Current}
+	for name, tc := range map[string]struct {
+		reason string
+		epoch  pivot.Epoch
+		last   *nodesResult
+		says   string
+	}{
+		"New":      {"the control plane is being created, and no move has begun", 0, nil, answers},
+		"Moved":    {"another management cluster may have claimed the cluster", 2, nil, waits},
+		"Restored": {"the backup is of an earlier move", 4, nil, waits},
+		"Current":  {"no later probe would see another claim", 4, &current, waits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			there := &planes{claim: lost}
+			got, back := afterClaim(t, tc.epoch, there, tc.last)
+			if got.Reason != tc.says || back != (tc.says == answers) {
+				t.Errorf("%s: got %+v, want %s; the Ironic of the management cluster may take the VIP: %t", tc.reason, got,
+					tc.says, back)
+			}
+			if tc.says == waits && !strings.Contains(got.Message, "restore Secret cluster-kubeconfig") {
+				t.Errorf("got %q, want the remedy", got.Message)
+			}
+			if there.armed+there.looks > 0 {
+				t.Error("nodes were armed without a claim")
+			}
+		})
+	}
+}
+
+// afterClaim reconciles a Metal3Cluster of a Cluster that runs again, after one probe of its control plane. It returns
+// IronicEndpointReady, and whether the Ironic of the management cluster may take the VIP back.
+func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResult) (*metav1.Condition, bool) {
+	t.Helper()
+	infra := unpaused()
+	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
+	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
+	ironic := &told{handed: map[string]bool{"c1": true}}
+	r.Handover, r.Departures = ironic, departure.New(r.Client)
+	key := client.ObjectKeyFromObject(infra)
+	target := nodesTarget{cluster: key, epoch: epoch}
+	probedBefore(r, infra, probeNodes(t.Context(), there, events.NewFakeRecorder(10), target, last))
+	answered(r, infra)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.Get(t.Context(), key, infra); err != nil {
+		t.Fatal(err)
+	}
+	return conditions.Get(infra, infrav1.IronicEndpointReadyCondition), !ironic.handed["c1"]
 }
 
 // TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster. The

@@ -38,6 +38,7 @@ func TestARestartKeepsTheFence(t *testing.T) {
 		"NotProbed":    {"the claim in the status counts", "4", true, nil, "", elsewhere, handed, false},
 		"NotTried":     {"the claim in the status counts", "4", false, workload.ErrNotTried, "", elsewhere, handed, false},
 		"Unreachable":  {"the claim in the status does not expire", "4", false, workload.ErrUnreachable, "", elsewhere, handed, false},
+		"Lost":         {"nor without a kubeconfig", "4", false, workload.ErrNoKubeconfig, "", elsewhere, handed, false},
 		"Refused":      {"a 403 shows no other claim", "4", false, forbidden, "", elsewhere, handed, false},
 		"Still":        {"the other management cluster has the claim", "4", false, nil, pivot.Superseded, elsewhere, handed, false},
 		"Given back":   {"the record is deleted", "4", false, nil, pivot.Current, answers, back, true},

@@ -136,7 +136,7 @@ func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
 	all := func(any) bool { return true }
 	live := interceptor.NewClient(there, countRequests(requests, all))
 	return workload.NewWatchedControlPlanes(
-		connection{cached: there, live: live}, interceptor.NewClient(here, countRequests(requests, all)))
+		connection{cached: there, live: live}, interceptor.NewClient(here, countRequests(requests, all)), here)
 }
 
 // withPlanes is a client of a management cluster with a control plane provider.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,24 +66,42 @@ func (c *clusters) GetHealthCheckingState(_ context.Context, cluster client.Obje
 	return clustercache.HealthCheckingState{LastProbeTime: c.tried, LastProbeSuccessTime: c.probed[cluster.Name]}
 }
 
-// TestNotTriedIsNotUnreachable distinguishes a manager that has just started from one that failed to connect.
-func TestNotTriedIsNotUnreachable(t *testing.T) {
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
-	own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system).Build()
+// TestWhyThereIsNoConnection distinguishes a workload cluster that does not answer from one that cannot be asked, and
+// from a manager that has just started.
+func TestWhyThereIsNoConnection(t *testing.T) {
+	kubeconfig := func(key string) *corev1.Secret {
+		secret := &corev1.Secret{Data: map[string][]byte{key: []byte("kubeconfig")}}
+		secret.Namespace, secret.Name = build.DefaultNamespace, "cluster-kubeconfig"
+		return secret
+	}
+	other := kubeconfig("value")
+	other.Name = "other-kubeconfig"
 	for name, tc := range map[string]struct {
-		tried    time.Time
-		notTried bool
+		secret *corev1.Secret
+		tried  bool
+		want   error
 	}{
-		"Started": {time.Time{}, true},
-		"Failed":  {time.Unix(1_700_000_000, 0), false},
+		"There":    {kubeconfig("value"), true, workload.ErrUnreachable},
+		"Lost":     {other, true, workload.ErrNoKubeconfig},
+		"Empty":    {kubeconfig("admin.conf"), true, workload.ErrNoKubeconfig},
+		"NotTried": {other, false, workload.ErrNotTried},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cache := &clusters{closed: true, tried: tc.tried}
+			cache := &clusters{closed: true}
+			if tc.tried {
+				cache.tried = time.Unix(1_700_000_000, 0)
+			}
+			system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
+			own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system, tc.secret).Build()
 			_, _, live := workload.NewControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
-			_, _, cached := workload.NewWatchedControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
+			_, _, cached := workload.NewWatchedControlPlanes(cache, own, own).Claim(t.Context(), named("cluster"), 2)
 			for _, err := range []error{live, cached} {
-				if !errors.Is(err, workload.ErrUnreachable) || errors.Is(err, workload.ErrNotTried) != tc.notTried {
-					t.Errorf("got %v", err)
+				isLost := errors.Is(tc.want, workload.ErrNoKubeconfig)
+				if !errors.Is(err, tc.want) || errors.Is(err, workload.ErrUnreachable) == isLost {
+					t.Errorf("got %v, want %v", err, tc.want)
+				}
+				if isLost && !strings.Contains(err.Error(), "Secret cluster-kubeconfig") {
+					t.Errorf("got %v, want the name of the Secret", err)
 				}
 			}
 		})

@@ -170,7 +170,7 @@ func TestClaimOfAWatchedCluster(t *testing.T) {
 			here := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system("us")).Build()
 			connected := &clusters{cached: holding(cache, tc.cached)}
 			connected.clients = map[string]client.Client{cluster().Name: holding(there, tc.live)}
-			planes := workload.NewWatchedControlPlanes(connected, here)
+			planes := workload.NewWatchedControlPlanes(connected, here, here)
 			_, standing, err := planes.Claim(t.Context(), cluster(), 2)
 			if err != nil || standing != tc.want || requests != tc.requests {
 				t.Errorf("%s: got %s, %v with %d requests, want %s with %d", tc.reason, standing, err, requests, tc.want, tc.requests)

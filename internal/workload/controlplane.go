@@ -27,8 +27,8 @@ type ControlPlanes struct {
 	// isWatched is true if reads use the cache.
 	isWatched bool
 
-	// own reads the management cluster live.
-	own client.Reader
+	// own reads the management cluster live, and kubeconfigs as the ClusterCache does.
+	own, kubeconfigs client.Reader
 
 	// ownUID is the UID of the namespace kube-system of the management cluster. It is immutable, so it is read once.
 	ownMutex sync.Mutex
@@ -38,14 +38,15 @@ type ControlPlanes struct {
 // NewControlPlanes returns the control planes of the clusters in a ClusterCache, with live reads. The own reader reads
 // the management cluster.
 func NewControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
-	return &ControlPlanes{breaker: breaker{clusters: clusters}, own: own}
+	return &ControlPlanes{breaker: breaker{clusters: clusters}, own: own, kubeconfigs: own}
 }
 
 // NewWatchedControlPlanes returns the control planes of the clusters in a ClusterCache, which must hold what Cached
-// returns. Reads cost no request while the watches of the cache run.
-func NewWatchedControlPlanes(clusters clustercache.ClusterCache, own client.Reader) *ControlPlanes {
+// returns. Reads cost no request while the watches of the cache run. Cached reads the Secrets of the management cluster
+// from which the ClusterCache reads kubeconfigs.
+func NewWatchedControlPlanes(clusters clustercache.ClusterCache, own, cached client.Reader) *ControlPlanes {
 	planes := NewControlPlanes(clusters, own)
-	planes.isWatched = true
+	planes.isWatched, planes.kubeconfigs = true, cached
 	return planes
 }
 

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -96,13 +95,11 @@ var _ = Describe("A move to CAPM3", Ordered, func() {
 // workload makes the source the workload cluster of a Cluster, too.
 func (w *world) workload(ctx context.Context, name string) {
 	GinkgoHelper()
-	cluster := &clusterv1.Cluster{}
-	Expect(w.here.client.Get(ctx, w.key(name), cluster)).To(Succeed())
 	file, err := w.source.server.WriteKubeconfig(w.namespace, w.source.server.Config)
 	Expect(err).NotTo(HaveOccurred())
 	content, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
-	w.create(ctx, kubeconfig.GenerateSecret(cluster, content))
+	w.connect(ctx, name, content)
 }
 
 // node makes the Node that joins from a host.

@@ -25,6 +25,7 @@ func chaosOfHandovers(c *clusters) story {
 		e := newEndpoint(accessTo(w.ironic))
 		w.cluster(ctx, "cluster", e.at())
 		w.open(ctx, e, "cluster")
+		w.silent(ctx, "cluster")
 		for _, name := range []string{"cp-0", "worker-0", "free"} {
 			w.host(ctx, name)
 		}

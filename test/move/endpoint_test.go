@@ -240,8 +240,14 @@ func endpoints(c *clusters) []story {
 			}).Should(Succeed())
 			served.nothingDone(before)
 
-			By("finding the own one there")
+			By("finding the own one there, without the kubeconfig of its cluster")
 			e.heldBy(clusterID + "-management")
+			home.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
+				stage.IsFalseBecause(infrav1.EndpointFailedReason, "Restore Secret cluster-kubeconfig")))
+			served.nothingDone(before)
+
+			By("restoring the kubeconfig")
+			home.silent(ctx, "cluster")
 			served.unharmed(ctx, before)
 			served.settled(ctx)
 
@@ -253,6 +259,7 @@ func endpoints(c *clusters) []story {
 			e := newEndpoint(accessTo(w.ironic))
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
+			w.silent(ctx, "cluster")
 			for _, name := range []string{"cp-0", "worker-0", "worker-1"} {
 				w.host(ctx, name)
 			}

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -71,15 +72,33 @@ func fences(c *clusters) []story {
 // reachable makes one of the API servers that of the workload cluster.
 func (w *world) reachable(ctx context.Context, cluster string, at *side) {
 	GinkgoHelper()
-	kubeconfig, err := os.ReadFile(at.server.Kubeconfig)
+	content, err := os.ReadFile(at.server.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
+	w.connect(ctx, cluster, content)
+}
+
+// silentKubeconfig is that of an API server that does not answer.
+const silentKubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: silent, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: silent, context: {cluster: silent, user: silent}}]
+users: [{name: silent, user: {}}]
+current-context: silent
+`
+
+// silent gives a cluster a workload cluster that does not answer. After a move, hosts of a cluster with an Ironic endpoint
+// and without a kubeconfig stay paused.
+func (w *world) silent(ctx context.Context, cluster string) {
+	GinkgoHelper()
+	w.connect(ctx, cluster, []byte(silentKubeconfig))
+}
+
+// connect gives a cluster a kubeconfig.
+func (w *world) connect(ctx context.Context, cluster string, content []byte) {
+	GinkgoHelper()
 	owner := &clusterv1.Cluster{}
 	Expect(w.here.client.Get(ctx, w.key(cluster), owner)).To(Succeed())
-	secret := w.secret(cluster + "-kubeconfig")
-	secret.Type, secret.Data = clusterv1.ClusterSecretType, map[string][]byte{"value": kubeconfig}
-	ofCluster(cluster)(secret)
-	own(secret, owner)
-	w.create(ctx, secret)
+	w.create(ctx, kubeconfig.GenerateSecret(owner, content))
 }
 
 // isManagedWith waits until the workload cluster has recorded the claim of a management cluster with an epoch.

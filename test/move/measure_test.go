@@ -99,6 +99,7 @@ func describeMeasurements(c *clusters) {
 			}
 		})
 		w.open(ctx, e, "cluster")
+		w.silent(ctx, "cluster")
 		DeferCleanup(c.useIronic, accessTo(c.ironic), noKernel, noRamdisk)
 		c.useIronic(ctx, e.access(), kernel, ramdisk)
 		fmt.Printf("making %d hosts and machines\n", *hosts)

@@ -52,6 +52,7 @@ func survival(c *clusters) []story {
 				infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "own-credentials"}
 			}))
 			w.open(ctx, e, "cluster")
+			w.silent(ctx, "cluster")
 			w.given(ctx, "user", map[string]string{"value": "#cloud-config\n"})
 			w.given(ctx, "meta", map[string]string{"metaData": "rack: \"7\"\n"})
 			w.given(ctx, "network", map[string]string{"networkData": "links: []\n"})

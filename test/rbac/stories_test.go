@@ -21,6 +21,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -44,6 +45,7 @@ func describeLife(i *world) {
 	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
+		i.create(ctx, kubeconfig.GenerateSecret(cluster, []byte("of an API server that does not exist")))
 		i.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(i.namespace), build.OwnedBy(cluster),
 			build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}), withIronic()))
 		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.ReadyCondition, stage.IsTrue())
