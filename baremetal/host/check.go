@@ -42,8 +42,8 @@ type Wanted struct {
 	// Ahead is the number of machines of the same owner that wait before this one.
 	Ahead int
 
-	// Refused is true after the API server refused a claim of the machine. Then no host passes, and every host that would
-	// pass counts as refused.
+	// Refused is true while the machine pauses after a refused claim. Then no host passes, and every host that would pass
+	// counts as refused.
 	Refused bool
 }
 
@@ -51,11 +51,11 @@ type Wanted struct {
 type Candidate struct {
 	Host *bmov1alpha1.BareMetalHost
 
-	// Assumed is true while another machine of this process claims the host.
+	// Assumed is true while another machine of this process claims the host, and during the pause after its refused claim.
 	Assumed bool
 
-	// Refused is the error of the API server for the last claim of the machine on the host. Empty means none, or that it
-	// is time for another attempt.
+	// Refused is the error of the API server for the last claim of the machine on the host. Empty means none, or that the
+	// machine starts over.
 	Refused string
 }
 

@@ -24,7 +24,7 @@ type Choice struct {
 	// Refused is true if a host fails only because the API server refused the last claim of the machine.
 	Refused bool
 
-	// RetryAfter is the time until a refused host passes again. Zero means unknown. Choose does not set it.
+	// RetryAfter is the time until the machine may claim a host again. Zero means unknown. Choose does not set it.
 	RetryAfter time.Duration
 
 	// Awaited is the number of busy hosts that are reserved for the owner, if the machine waits for one of them.
@@ -143,14 +143,15 @@ func chooseNamed(candidates []Candidate, wanted Wanted) Choice {
 		return Choice{Message: awaitNamed(wanted, "does not exist")}
 	}
 	named := candidates[at]
-	switch reason := Check(named, wanted); reason {
-	case "":
+	reason := Check(named, wanted)
+	if reason == "" {
 		return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
-	case Refused:
-		return Choice{Refused: true, Message: awaitNamed(wanted, fmt.Sprintf("is %s (%s)", reason, named.Refused))}
-	default:
-		return Choice{Message: awaitNamed(wanted, "is "+string(reason))}
 	}
+	state := "is " + string(reason)
+	if reason == Refused && named.Refused != "" {
+		state += fmt.Sprintf(" (%s)", named.Refused)
+	}
+	return Choice{Refused: reason == Refused, Message: awaitNamed(wanted, state)}
 }
 
 func awaitNamed(wanted Wanted, state string) string {
@@ -213,6 +214,8 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 		return fmt.Sprintf("%s (%s and %d more)", reason, f.InError, f.Counts[reason]-1)
 	case reason == InError:
 		return fmt.Sprintf("%s (%s)", reason, f.InError)
+	case reason == Refused && f.Cause == "":
+		return string(reason)
 	case reason == Refused && f.Counts[reason] > 1:
 		return fmt.Sprintf("%s (%s)", reason, strings.ReplaceAll(f.Cause, fmt.Sprintf("%q ", f.Refused), ""))
 	case reason == Refused:

@@ -9,12 +9,10 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -92,33 +90,13 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 		err = r.writeClaim(ctx, s, choice)
 		switch {
 		case hoststore.IsRefusal(err):
-			return r.reportRefusal(ctx, s, wanted, err)
+			// The machine pauses, so the next choice returns no host and the message.
+			ctrl.LoggerFrom(ctx).Error(err, "The API server refused a claim")
 		case !errors.Is(err, hoststore.ErrConflict):
 			return outcome.Done(), err
 		}
 	}
 	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w", claimAttempts, hoststore.ErrConflict)
-}
-
-// reportRefusal returns the wait after the API server refused a claim. A policy may refuse all claims, so the machine
-// claims the next host in its next reconcile, and the message counts all hosts that it could claim as refused.
-func (r *Reconciler) reportRefusal(ctx context.Context, s *scope, wanted host.Wanted, refused error,
-) (outcome.Outcome, error) {
-	ctrl.LoggerFrom(ctx).Error(refused, "The API server refused a claim")
-	var hosts bmov1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.InNamespace(wanted.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return outcome.Done(), fmt.Errorf("listing BareMetalHosts: %w", err)
-	}
-	var cause apierrors.APIStatus
-	candidates := make([]host.Candidate, len(hosts.Items))
-	for i := range hosts.Items {
-		candidates[i].Host = &hosts.Items[i]
-		if hosts.Items[i].Name == host.Recorded(s.machine) && errors.As(refused, &cause) {
-			candidates[i].Refused = cause.Status().Message
-		}
-	}
-	wanted.Refused = true
-	return waitForHost(s, host.Choose(candidates, wanted)).WithAfter(flow.ConflictDelay), nil
 }
 
 // waitForHost returns the wait of a machine that can claim no host. The machine forgets the host of an earlier choice,

@@ -18,13 +18,16 @@ import (
 //	the API server confirms the claim                   Holdings returns the confirmed copy
 //	the cache shows the claim or a newer version        the assumption ends
 //	the API server returns a conflict                   the assumption ends; the version that was read is outdated
-//	the API server refuses the claim                    the assumption ends; the host refuses this machine for a while
+//	the API server refuses the claim                    the assumption ends; machine and host pause
 //	the cache shows another version                     no version of the host is outdated; it refuses no machine
 //
 // The lock of the store guards all methods.
 type assumeCache struct {
-	clock clock.PassiveClock
+	clock clock.WithDelayedExecution
 	hosts map[Key]facts
+
+	// pauses holds the machines whose claims the API server refused since their last successful claim.
+	pauses map[Key]pause
 }
 
 // facts are what is known about one host. The zero value means nothing.
@@ -38,8 +41,12 @@ type facts struct {
 	// outdated is the version of which a write conflicted.
 	outdated string
 
-	// refusals holds the refused claims by machine: the cause may be the spec of the machine.
-	refusals map[Key]refusal
+	// refusals holds the errors of the refused claims of one version by machine: the cause may be the spec of the machine.
+	refusals map[Key]string
+
+	// refused is the version of the refused claims. No machine claims it before resumes.
+	refused string
+	resumes time.Time
 }
 
 func (f facts) isAssumed() bool { return f.machine.Name != "" }
@@ -49,27 +56,24 @@ func (f facts) isConsumed(current *bmov1alpha1.BareMetalHost) bool {
 	return f.isAssumed() && host.ConsumedBy(current, f.machine.Namespace, f.machine.Name)
 }
 
-// The time in which a refused machine does not claim the host again. It doubles with each refusal of the same version.
+// A policy may refuse the claims of all machines on all hosts. Each refusal therefore pauses the machine and the host.
 const (
-	firstRefusal = time.Second
-	lastRefusal  = 5 * time.Minute
+	// hostPause is the time until another machine may claim a host after a refusal.
+	hostPause = time.Second
+
+	// firstPause is the time until the next claim of a machine after its first refusal. It doubles up to lastPause.
+	firstPause = time.Second
+	lastPause  = time.Minute
 )
 
-// refusal is a claim that the API server refused.
-type refusal struct {
-	// version is the resource version of the host.
-	version string
-
-	// cause is the error.
-	cause string
-
-	// pause is the time until the next claim, and until is its end.
-	pause time.Duration
-	until time.Time
+// pause is the time until the next claim of a machine, and its end.
+type pause struct {
+	length time.Duration
+	end    time.Time
 }
 
 func newAssumeCache() assumeCache {
-	return assumeCache{clock: clock.RealClock{}, hosts: map[Key]facts{}}
+	return assumeCache{clock: clock.RealClock{}, hosts: map[Key]facts{}, pauses: map[Key]pause{}}
 }
 
 // store stores the facts about a host.
@@ -83,27 +87,36 @@ func (a *assumeCache) store(key Key, known facts) {
 func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
 	known := a.hosts[client.ObjectKeyFromObject(current)]
 	outdated := current.ResourceVersion != "" && known.outdated == current.ResourceVersion
-	candidate := host.Candidate{Host: current, Assumed: known.isAssumed() && known.machine != machine || outdated}
-	if last, refused := known.refusals[machine]; refused && a.clock.Now().Before(last.until) {
-		candidate.Refused = last.cause
+	cause := known.refusals[machine]
+	return host.Candidate{
+		Host:    current,
+		Assumed: known.isAssumed() && known.machine != machine || outdated || cause == "" && a.isPaused(known),
+		Refused: cause,
 	}
-	return candidate
 }
 
-// retryAfter returns the time until a machine may claim a host again that refused it. Zero means that none does.
+// isPaused returns true if no machine may claim a host because of a refusal.
+func (a *assumeCache) isPaused(known facts) bool { return a.clock.Now().Before(known.resumes) }
+
+// retryAfter returns the time until a machine may claim a host after a refusal. Zero means now.
 func (a *assumeCache) retryAfter(machine Key) time.Duration {
-	var soonest time.Duration
-	for _, known := range a.hosts {
-		after := known.refusals[machine].until.Sub(a.clock.Now())
-		if after > 0 && (soonest == 0 || after < soonest) {
-			soonest = after
+	return max(0, a.pauses[machine].end.Sub(a.clock.Now()))
+}
+
+// startOver drops the refusals of a machine by the hosts that are not paused. It does not shorten the next pause of the
+// machine.
+func (a *assumeCache) startOver(machine Key) {
+	for key, known := range a.hosts {
+		if !a.isPaused(known) {
+			delete(known.refusals, machine)
+			a.store(key, known)
 		}
 	}
-	return soonest
 }
 
 // pardon drops the refusals of a machine.
 func (a *assumeCache) pardon(machine Key) {
+	delete(a.pauses, machine)
 	for key, known := range a.hosts {
 		delete(known.refusals, machine)
 		a.store(key, known)
@@ -140,6 +153,7 @@ func (a *assumeCache) end(key Key) (machine Key) {
 func (a *assumeCache) confirm(stored *bmov1alpha1.BareMetalHost) {
 	key := client.ObjectKeyFromObject(stored)
 	if known := a.hosts[key]; known.isConsumed(stored) {
+		delete(a.pauses, known.machine)
 		known.written, known.refusals = stored, nil
 		a.store(key, known)
 	}
@@ -159,25 +173,23 @@ func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasC
 	return !claimed && known.isConsumed(desired)
 }
 
-// refuse pauses the claims of a machine on a host after the API server refused one. It returns true if the write was a
-// claim.
+// refuse pauses a machine and a host after the API server refused a claim, and ends the assumption. It returns true if
+// the write was a claim.
 func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause error) (wasClaim bool) {
 	key := client.ObjectKeyFromObject(current)
 	known := a.hosts[key]
 	if known.isConsumed(current) || !known.isConsumed(desired) {
 		return false
 	}
-	pause := firstRefusal
-	if last, again := known.refusals[known.machine]; again && last.version == current.ResourceVersion {
-		pause = min(2*last.pause, lastRefusal)
+	length := max(firstPause, min(2*a.pauses[known.machine].length, lastPause))
+	a.pauses[known.machine] = pause{length: length, end: a.clock.Now().Add(length)}
+	if known.refusals == nil || known.refused != current.ResourceVersion {
+		known.refusals = map[Key]string{}
 	}
-	if known.refusals == nil {
-		known.refusals = map[Key]refusal{}
-	}
-	known.refusals[known.machine] = refusal{
-		version: current.ResourceVersion, cause: cause.Error(), pause: pause, until: a.clock.Now().Add(pause),
-	}
+	known.refusals[known.machine] = cause.Error()
+	known.refused, known.resumes = current.ResourceVersion, a.clock.Now().Add(hostPause)
 	a.store(key, known)
+	a.end(key)
 	return true
 }
 
@@ -194,11 +206,9 @@ func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 		known.outdated = ""
 		ended = true
 	}
-	for machine, last := range known.refusals {
-		if last.version != current.ResourceVersion {
-			delete(known.refusals, machine)
-			ended = true
-		}
+	if len(known.refusals) > 0 && known.refused != current.ResourceVersion {
+		known.refusals, known.resumes = nil, time.Time{}
+		ended = true
 	}
 	a.store(key, known)
 	return ended

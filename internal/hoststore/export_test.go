@@ -30,7 +30,7 @@ func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.His
 type Memory struct{ Assumed, Stored, Outdated, Refused, Waiters, Offers int }
 
 // SetClock replaces the clock of the store.
-func (s *Store) SetClock(clock clock.PassiveClock) { s.assumed.clock = clock }
+func (s *Store) SetClock(clock clock.WithDelayedExecution) { s.assumed.clock = clock }
 
 // Memory counts the entries in the memory of the store.
 func (s *Store) Memory() Memory {

@@ -240,7 +240,7 @@ func TestThePoolFollowsChanges(t *testing.T) {
 // TestManyHostsAreCountedInIntervals counts the lists of machines that find none of many hosts, while the hosts change.
 func TestManyHostsAreCountedInIntervals(t *testing.T) {
 	const hosts = 200
-	now := clocktesting.NewFakePassiveClock(time.Now())
+	now := clocktesting.NewFakeClock(time.Now())
 	s := newServer()
 	for i := range hosts {
 		s.create(build.Host(fmt.Sprintf("host-%d", i), build.State(bmov1alpha1.StateInspecting)))

@@ -71,7 +71,29 @@ func New(c client.Client, live client.Reader) *Store {
 //	found no host, and nothing changed since          nothing
 //	anything else                                    reserved hosts of its owner, and claimable hosts until some pass
 //	finds no host, and the hosts were not counted    all hosts of its namespace, for the message
+//
+// After a refused claim, Choose chooses no host until the pause of the machine ends, and then another host. Once all
+// hosts refused the machine, it starts over.
 func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
+	wanted.Refused = s.request(wanted)
+	choice, err := s.chooseOnce(ctx, wanted)
+	if err != nil || !choice.Refused || wanted.Refused {
+		return choice, err
+	}
+	s.startOver(Key{Namespace: wanted.Namespace, Name: wanted.Machine})
+	return s.chooseOnce(ctx, wanted)
+}
+
+// startOver lets a machine claim hosts that refused it.
+func (s *Store) startOver(machine Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assumed.startOver(machine)
+	s.waitlist(machine.Namespace).recordChange(true)
+}
+
+// chooseOnce is Choose with what is known about refusals.
+func (s *Store) chooseOnce(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
 	if wanted.Named != "" {
 		return s.chooseNamed(ctx, wanted)
 	}
@@ -94,7 +116,6 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 
 // chooseNamed chooses the host that a user named.
 func (s *Store) chooseNamed(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
-	s.addWaiter(wanted)
 	var hosts []*bmov1alpha1.BareMetalHost
 	named := &bmov1alpha1.BareMetalHost{}
 	err := s.client.Get(ctx, Key{Namespace: wanted.Namespace, Name: wanted.Named}, named)
@@ -109,10 +130,18 @@ func (s *Store) chooseNamed(ctx context.Context, wanted host.Wanted) (host.Choic
 	return s.choose(wanted, hosts), nil
 }
 
-func (s *Store) addWaiter(wanted host.Wanted) {
+// request records the request of a machine, so that the waitlist gets a host that becomes free during the search. It
+// returns true while the machine is paused. No offer reaches such a machine: it requeues itself.
+func (s *Store) request(wanted host.Wanted) (paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waitlist(wanted.Namespace).add(wanted)
+	list := s.waitlist(wanted.Namespace)
+	list.add(wanted)
+	paused = s.assumed.retryAfter(Key{Namespace: wanted.Namespace, Name: wanted.Machine}) > 0
+	if paused {
+		list.close(list.waiters[wanted.Machine])
+	}
+	return paused
 }
 
 // waitlist returns the waitlist of a namespace. The caller holds the lock.
@@ -126,13 +155,11 @@ func (s *Store) waitlist(namespace string) *waitlist {
 }
 
 // chooseFree chooses from the pool. It returns false if the caller must look at all hosts: before the pool is complete,
-// and to count them. For a count it also returns the sequence number of the search. The request precedes the search, so
-// that the waitlist gets a host that becomes free afterwards.
+// and to count them. For a count it also returns the sequence number of the search.
 func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, began uint64, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.waitlist(wanted.Namespace)
-	list.add(wanted)
 	if !s.poolComplete() {
 		return host.Choice{}, 0, false
 	}
@@ -156,7 +183,7 @@ func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, began uint64
 // keyOf returns the key of the shortage of a machine. The caller holds the lock.
 func (s *Store) keyOf(wanted host.Wanted) request {
 	key := requestOf(wanted)
-	if s.assumed.retryAfter(Key{Namespace: wanted.Namespace, Name: wanted.Machine}) > 0 {
+	if _, refused := s.assumed.pauses[Key{Namespace: wanted.Namespace, Name: wanted.Machine}]; refused {
 		key.refused = wanted.Machine
 	}
 	return key
@@ -219,7 +246,7 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 		conflicts.Inc()
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, ErrConflict)
 	case outcome.IsRefused(err):
-		s.refused(current, desired, err)
+		s.refused(context.WithoutCancel(ctx), current, desired, err)
 		return nil, Refusal{describeRefusal(current, desired, err)}
 	default:
 		return nil, fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
@@ -250,13 +277,35 @@ func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// refused ends a claim that the API server refused. Other machines may claim the host.
-func (s *Store) refused(current, desired *bmov1alpha1.BareMetalHost, cause error) {
+// refused ends a claim that the API server refused. After the pause of the host, the next machine may claim it.
+func (s *Store) refused(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assumed.refuse(current, desired, cause) {
-		s.abandon(client.ObjectKeyFromObject(current))
+		s.assumed.clock.AfterFunc(hostPause, func() { s.resume(ctx, client.ObjectKeyFromObject(current)) })
 	}
+}
+
+// resume offers a host to the next machine after its pause.
+func (s *Store) resume(ctx context.Context, key Key) {
+	current := &bmov1alpha1.BareMetalHost{}
+	if err := s.client.Get(ctx, key, current); err != nil {
+		// The host was deleted, or the cache stops.
+		return
+	}
+	s.offerNext(current, s.gained(key.Namespace))
+}
+
+// gained records that a machine of a namespace may find a host, and returns the sequence number.
+func (s *Store) gained(namespace string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.waitlists[namespace]
+	if list == nil {
+		return 0
+	}
+	list.recordChange(true)
+	return list.sequence
 }
 
 func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -341,29 +341,32 @@ func (brokenClient) List(context.Context, client.ObjectList, ...client.ListOptio
 	return errBroken
 }
 
-// TestARefusedHostIsSkipped refuses claims of host-0. Each refusal doubles the time until the next attempt, and a change
-// of the host ends it.
-func TestARefusedHostIsSkipped(t *testing.T) {
-	now := clocktesting.NewFakePassiveClock(time.Now())
-	p := newProcess(newServer(available("host-0")), 1)
+// TestARefusedMachinePauses refuses all claims. Each refusal doubles the pause of the machine, which claims another host
+// each time, and starts over after the last one.
+func TestARefusedMachinePauses(t *testing.T) {
+	now := newManualClock()
+	p := newProcess(newServer(available("host-0"), available("host-1")), 2)
 	p.store.SetClock(now)
-	refusal := apierrors.NewForbidden(hostResource(), "host-0", errors.New("the spec contradicts itself"))
-	p.fail = func(*bmov1alpha1.BareMetalHost) error { return refusal }
-	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		p.isRefused(t, pause)
+	p.fail = func(*bmov1alpha1.BareMetalHost) error { return refusal() }
+	var tried []string
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		tried = append(tried, p.isRefused(t, pause*time.Second))
 		p.settle("machine-0", true)
 		p.enqueues(t)
-		now.SetTime(now.Now().Add(pause))
+		now.run(pause * time.Second)
+		p.enqueues(t)
 	}
-	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); !hoststore.IsRefusal(err) {
-		t.Errorf("got %v, want a refusal", err)
+	for i := 0; i < len(tried); i += 2 {
+		if tried[i] == tried[i+1] {
+			t.Errorf("the machine tried %v, want both hosts before it starts over", tried)
+		}
 	}
-	p.wait(t, wants("machine-0"))
-	p.change(touch)
-	p.enqueues(t, "machine-0")
-	if chosen := p.choose(t, wants("machine-0")); chosen == nil {
-		t.Error("the machine does not claim the corrected host")
+	p.fail = func(*bmov1alpha1.BareMetalHost) error { return nil }
+	if _, err := p.claim(p.choose(t, wants("machine-0")), "machine-0"); err != nil {
+		t.Error(err)
 	}
+	p.settle("machine-0", false)
+	p.sync()
 	p.store.Forget(key("machine-0"))
 	p.settle("machine-0", false)
 	if got := p.store.Memory(); got != (hoststore.Memory{}) {
@@ -371,39 +374,98 @@ func TestARefusedHostIsSkipped(t *testing.T) {
 	}
 }
 
-// TestARefusedHostIsFreeForOtherMachines refuses the claims of machine-0, as if its spec contradicted itself.
+// TestARefusedHostIsFreeForOtherMachines refuses the claims of machine-0, as if its spec contradicted itself. The host
+// goes to machine-1 after its pause, or once it changes.
 func TestARefusedHostIsFreeForOtherMachines(t *testing.T) {
-	p := newProcess(newServer(available("host-0")), 1)
-	p.store.SetClock(clocktesting.NewFakePassiveClock(time.Now()))
-	p.fail = func(h *bmov1alpha1.BareMetalHost) error {
-		if h.Spec.ConsumerRef.Name == "machine-0" {
-			return apierrors.NewForbidden(hostResource(), "host-0", errors.New("the spec contradicts itself"))
+	for name, end := range map[string]func(p *process, now *manualClock){
+		"Pause":  func(_ *process, now *manualClock) { now.run(time.Second) },
+		"Change": func(p *process, _ *manualClock) { p.change(touch) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := newManualClock()
+			p := newProcess(newServer(available("host-0")), 1)
+			p.store.SetClock(now)
+			p.fail = func(h *bmov1alpha1.BareMetalHost) error {
+				if h.Spec.ConsumerRef.Name == "machine-0" {
+					return refusal()
+				}
+				return nil
+			}
+			chosen := p.choose(t, wants("machine-0"))
+			p.wait(t, wants("machine-1"))
+			if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) {
+				t.Fatalf("got %v, want a refusal", err)
+			}
+			p.settle("machine-0", true)
+			p.wait(t, wants("machine-1"))
+			p.enqueues(t)
+			end(p, now)
+			p.enqueues(t, "machine-1")
+			if _, err := p.claim(p.choose(t, wants("machine-1")), "machine-1"); err != nil {
+				t.Error(err)
+			}
+			p.settle("machine-1", false)
+			p.store.Forget(key("machine-0"))
+			p.settle("machine-0", false)
+			p.sync()
+			if got := p.store.Memory(); got != (hoststore.Memory{}) {
+				t.Errorf("the memory holds %+v", got)
+			}
+		})
+	}
+}
+
+// TestRefusedClaimsAreBounded refuses the claims of all machines on all hosts, which are either more machines or more
+// hosts. Until a pause ends, each host and each machine has one refused claim.
+func TestRefusedClaimsAreBounded(t *testing.T) {
+	for _, counts := range [][2]int{{30, 10}, {10, 30}} {
+		machines, hosts := counts[0], counts[1]
+		now := newManualClock()
+		s := newServer()
+		for i := range hosts {
+			s.create(available(fmt.Sprintf("host-%d", i)))
 		}
-		return nil
+		p := newProcess(s, hosts)
+		p.store.SetClock(now)
+		tried := map[string]int{}
+		p.fail = func(h *bmov1alpha1.BareMetalHost) error {
+			tried[h.Name]++
+			tried[h.Spec.ConsumerRef.Name]++
+			return refusal()
+		}
+		var due []string
+		for i := range machines {
+			due = append(due, fmt.Sprintf("machine-%d", i))
+		}
+		for pause := range 4 {
+			clear(tried)
+			p.requestAll(t, due)
+			if len(tried) != 2*min(machines, hosts) {
+				t.Errorf("pause %d: tried %v, want %d pairs", pause, tried, min(machines, hosts))
+			}
+			for name, count := range tried {
+				if count > 1 {
+					t.Errorf("pause %d: %d refused claims of %s", pause, count, name)
+				}
+			}
+			now.run(time.Minute)
+		}
 	}
-	chosen := p.choose(t, wants("machine-0"))
-	p.wait(t, wants("machine-1"))
-	if _, err := p.claim(chosen, "machine-0"); !hoststore.IsRefusal(err) {
-		t.Fatalf("got %v, want a refusal", err)
-	}
-	if chosen := p.choose(t, wants("machine-0")); chosen != nil {
-		t.Error("the refused machine tries again at once")
-	}
-	p.settle("machine-0", true)
-	p.enqueues(t, "machine-1")
-	chosen = p.choose(t, wants("machine-1"))
-	if chosen == nil {
-		t.Fatal("the refusal of machine-0 blocks machine-1")
-	}
-	if _, err := p.claim(chosen, "machine-1"); err != nil {
-		t.Error(err)
-	}
-	p.settle("machine-1", false)
-	p.store.Forget(key("machine-0"))
-	p.settle("machine-0", false)
-	p.sync()
-	if got := p.store.Memory(); got != (hoststore.Memory{}) {
-		t.Errorf("the memory holds %+v", got)
+}
+
+// requestAll lets machines, and all that are enqueued meanwhile, claim a host.
+func (p *process) requestAll(t *testing.T, machines []string) {
+	t.Helper()
+	for due := slices.Concat(machines, p.requests()); len(due) > 0; due = p.requests() {
+		for _, machine := range due {
+			if chosen := p.choose(t, wants(machine)); chosen != nil {
+				if _, err := p.claim(chosen, machine); !hoststore.IsRefusal(err) {
+					t.Fatalf("got %v, want a refusal", err)
+				}
+				p.wait(t, wants(machine))
+			}
+			p.settle(machine, true)
+		}
 	}
 }
 
@@ -426,7 +488,7 @@ func TestForgetDropsRefusals(t *testing.T) {
 // TestHoldingsKeepRefusals reads the hosts of a machine that recorded the host that refused it.
 func TestHoldingsKeepRefusals(t *testing.T) {
 	p := newProcess(newServer(available("host-0")), 1)
-	p.store.SetClock(clocktesting.NewFakePassiveClock(time.Now()))
+	p.store.SetClock(newManualClock())
 	p.fail = func(*bmov1alpha1.BareMetalHost) error {
 		return apierrors.NewForbidden(hostResource(), "host-0", errors.New("no"))
 	}
@@ -440,8 +502,8 @@ func TestHoldingsKeepRefusals(t *testing.T) {
 	p.wait(t, wants("machine-0"))
 }
 
-// isRefused lets machine-0 claim host-0, and expects a refusal and a pause.
-func (p *process) isRefused(t *testing.T, pause time.Duration) {
+// isRefused lets machine-0 claim a host, expects a refusal and a pause, and returns the host.
+func (p *process) isRefused(t *testing.T, pause time.Duration) string {
 	t.Helper()
 	chosen := p.choose(t, wants("machine-0"))
 	if chosen == nil {
@@ -452,9 +514,15 @@ func (p *process) isRefused(t *testing.T, pause time.Duration) {
 	}
 	choice, err := p.store.Choose(t.Context(), wants("machine-0"))
 	if err != nil || choice.Host != nil || !choice.Refused || choice.RetryAfter != pause ||
-		!strings.Contains(choice.Message, "the spec contradicts itself") {
+		!strings.Contains(choice.Message, "2 refused by the API server (") ||
+		!strings.Contains(choice.Message, "a policy says no") {
 		t.Errorf("got %+v, %v, want another attempt after %s", choice, err, pause)
 	}
+	return chosen.Name
+}
+
+func refusal() error {
+	return apierrors.NewForbidden(hostResource(), "host-0", errors.New("a policy says no"))
 }
 
 // TestARefusalOfAnotherWriteIsNoRefusalOfTheClaim refuses a write of a claimed host.

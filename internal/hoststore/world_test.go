@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -344,4 +347,39 @@ func (p *process) settle(machine string, waits bool) {
 
 func available(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	return build.Host(name, append([]build.HostOption{build.Available()}, options...)...)
+}
+
+// manualClock runs the functions of AfterFunc in run, without a lock.
+type manualClock struct {
+	*clocktesting.FakeClock
+	timers []timer
+}
+
+type timer struct {
+	at  time.Time
+	run func()
+}
+
+func newManualClock() *manualClock {
+	return &manualClock{FakeClock: clocktesting.NewFakeClock(time.Now())}
+}
+
+// AfterFunc implements clock.WithDelayedExecution. It returns no timer.
+func (c *manualClock) AfterFunc(after time.Duration, run func()) clock.Timer {
+	c.timers = append(c.timers, timer{at: c.Now().Add(after), run: run})
+	return nil
+}
+
+// run lets time pass.
+func (c *manualClock) run(span time.Duration) {
+	c.Step(span)
+	timers := c.timers
+	c.timers = nil
+	for _, next := range timers {
+		if next.at.After(c.Now()) {
+			c.timers = append(c.timers, next)
+		} else {
+			next.run()
+		}
+	}
 }
