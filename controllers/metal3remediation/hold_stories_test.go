@@ -127,7 +127,7 @@ func describeHolds(s *suite) {
 
 	It("reports a missing object until it exists", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.machine(ctx)
+		owner := w.machine(ctx)
 		machine := &infrav1.Metal3Machine{}
 		Expect(w.client.Get(ctx, w.key(name), machine)).To(Succeed())
 		w.remove(ctx, machine)
@@ -137,7 +137,7 @@ func describeHolds(s *suite) {
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition,
 			stage.IsFalseBecause(infrav1.Metal3MachineMissingReason, "names Metal3Machine machine in spec.infrastructureRef"))
-		machine = build.Metal3Machine(name, clusterName, build.InNamespace(w.namespace))
+		machine = build.Metal3Machine(name, clusterName, build.InNamespace(w.namespace), build.OwnedBy(owner))
 		w.create(ctx, machine)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "has no BareMetalHost"))
 		host = build.Host(hostName, build.InNamespace(w.namespace), build.Provisioned(), build.Consumed(machine))

@@ -36,10 +36,24 @@ func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)
 }
 
+// machineIndex finds Metal3Remediations by the name of their Machine.
+const machineIndex = "machine"
+
+func byMachine(request client.Object) []string {
+	if machine := remediation.MachineOf(request); machine != "" {
+		return []string{machine}
+	}
+	return nil
+}
+
 // SetupWithManager registers the controller. The ClusterCache delivers the connections to workload clusters.
 func (r *Reconciler) SetupWithManager(
-	_ context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options,
+	ctx context.Context, mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options,
 ) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Metal3Remediation{}, machineIndex, byMachine)
+	if err != nil {
+		return fmt.Errorf("indexing Metal3Remediations by %s: %w", machineIndex, err)
+	}
 	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.Metal3RemediationList{}, mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("mapping Clusters to Metal3Remediations: %w", err)
@@ -74,11 +88,11 @@ func (r *Reconciler) SetupWithManager(
 func isNewNode(before, after *corev1.Node) bool { return before.UID != after.UID }
 
 func (r *Reconciler) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
-	return r.byOwner(ctx, machine.GetNamespace(), func(owner string) bool { return owner == machine.GetName() })
+	return r.ofOwner(ctx, machine.GetNamespace(), machine.GetName())
 }
 
-func (r *Reconciler) ofMetal3Machine(ctx context.Context, object client.Object) []ctrl.Request {
-	return r.byMetal3Machine(ctx, object.GetNamespace(), object.GetName())
+func (r *Reconciler) ofMetal3Machine(ctx context.Context, machine client.Object) []ctrl.Request {
+	return r.ofOwner(ctx, machine.GetNamespace(), remediation.MachineOf(machine))
 }
 
 func (r *Reconciler) ofHost(ctx context.Context, object client.Object) []ctrl.Request {
@@ -86,51 +100,45 @@ func (r *Reconciler) ofHost(ctx context.Context, object client.Object) []ctrl.Re
 	if !isHost {
 		return nil
 	}
-	machine, consumed := host.Consumer(current)
+	name, consumed := host.Consumer(current)
 	if !consumed {
 		return nil
 	}
-	return r.byMetal3Machine(ctx, current.Namespace, machine)
-}
-
-func (r *Reconciler) ofNode(cluster types.NamespacedName) handler.MapFunc {
-	return func(ctx context.Context, node client.Object) []ctrl.Request {
-		return r.byMachine(ctx, cluster.Namespace, func(owner *clusterv1.Machine) bool {
-			return owner.Spec.ClusterName == cluster.Name && owner.Status.NodeRef.Name == node.GetName()
-		})
-	}
-}
-
-// byMetal3Machine returns the remediations of the Machine of a Metal3Machine.
-func (r *Reconciler) byMetal3Machine(ctx context.Context, namespace, machine string) []ctrl.Request {
-	return r.byMachine(ctx, namespace, func(owner *clusterv1.Machine) bool {
-		return owner.Spec.InfrastructureRef.Name == machine
-	})
-}
-
-// byMachine returns the remediations with a matching Machine.
-func (r *Reconciler) byMachine(
-	ctx context.Context, namespace string, matches func(owner *clusterv1.Machine) bool,
-) []ctrl.Request {
-	return r.byOwner(ctx, namespace, func(name string) bool {
-		owner := &clusterv1.Machine{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, owner)
-		return err == nil && matches(owner)
-	})
-}
-
-// byOwner returns the remediations in a namespace with a matching name of their Machine. It lists all, because
-// there are few at a time. The cached read fails only while the manager stops.
-func (r *Reconciler) byOwner(ctx context.Context, namespace string, matches func(owner string) bool) []ctrl.Request {
-	var list infrav1.Metal3RemediationList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	machine := &infrav1.Metal3Machine{}
+	key := client.ObjectKey{Namespace: current.Namespace, Name: name}
+	if err := r.Client.Get(ctx, key, machine, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if name := remediation.MachineOf(&list.Items[i]); name != "" && matches(name) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	return r.ofMetal3Machine(ctx, machine)
+}
+
+// ofOwner returns the remediations of a Machine.
+func (r *Reconciler) ofOwner(ctx context.Context, namespace, machine string) []ctrl.Request {
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3RemediationList{}, client.InNamespace(namespace),
+		client.MatchingFields{machineIndex: machine})
+}
+
+// ofNode returns the remediations of the Machine with a Node. It reads all remediations of the namespace, because Nodes
+// come and go rarely.
+func (r *Reconciler) ofNode(cluster types.NamespacedName) handler.MapFunc {
+	return func(ctx context.Context, node client.Object) []ctrl.Request {
+		var list infrav1.Metal3RemediationList
+		err := r.Client.List(ctx, &list, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			// The cached read fails only while the manager stops.
+			return nil
 		}
+		var requests []ctrl.Request
+		for i := range list.Items {
+			owner := &clusterv1.Machine{}
+			key := client.ObjectKey{Namespace: cluster.Namespace, Name: remediation.MachineOf(&list.Items[i])}
+			if err := r.Client.Get(ctx, key, owner, client.UnsafeDisableDeepCopy); err != nil {
+				continue
+			}
+			if owner.Spec.ClusterName == cluster.Name && owner.Status.NodeRef.Name == node.GetName() {
+				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return requests
 	}
-	return requests
 }
