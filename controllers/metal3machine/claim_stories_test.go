@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -284,6 +285,35 @@ func describeClaims(s *suite) {
 		}).Should(Succeed())
 		Expect(w.getHost(ctx, Default, "a-surplus").Spec).To(Equal(withoutConsumer(surplus).Spec))
 		Expect(w.associated(ctx, "machine")).To(Equal("held"))
+	})
+
+	It("stays associated if a policy rejects the release of a surplus host", func(ctx context.Context) {
+		w := s.world(ctx)
+		machine := build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))
+		w.host(ctx, "a-surplus", build.Consumed(machine))
+		held := w.host(ctx, "held", build.Consumed(machine))
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.Name != "a-surplus" {
+				return stage.Verdict{}
+			}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
+				errors.New("a policy says no"))}
+		})
+		w.start()
+		w.machine(ctx, "machine", build.OnHost(held))
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, And(
+			HaveField("Status", metav1.ConditionTrue), HaveField("Reason", infrav1.HostAssociatedReason),
+			HaveField("Message", And(HavePrefix("Associated BareMetalHost held"), ContainSubstring("a policy says no")))))
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, HaveField("Reason", infrav1.HostProvisioningReason))
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ContainElement("WriteRefused"))
+		}).Should(Succeed())
+		w.writes.Judge(nil)
+		change(ctx, w, "a-surplus", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			build.Labels(map[string]string{"changed": "yes"})(host)
+		})
+		Eventually(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("held")) }).Should(Succeed())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, HaveField("Message", "Associated BareMetalHost held"))
 	})
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
-// ownersDelay is the time until the next attempt to remove the ownerReferences of a host. A change of the permissions
-// is no event.
-const ownersDelay = time.Minute
+// refusalDelay is the time until the next attempt of a refused write that does not stop the machine. A change of the
+// permissions is no event.
+const refusalDelay = time.Minute
 
 // provisionHost writes image and data on the host and waits for BMO to provision it. If the API server refuses to
 // remove ownerReferences that CAPM3 left on a host with an image, they stay, and other changes are written.
@@ -32,7 +32,7 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 	}
 	reached := progress(s, stored)
 	if s.ownersRefused != nil {
-		reached = reached.WithAfter(flow.Soonest(reached.After, ownersDelay))
+		reached = reached.WithAfter(flow.Soonest(reached.After, refusalDelay))
 	}
 	return reached, nil
 }

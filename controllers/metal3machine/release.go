@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
 // controlPlaneGroup is the API group of control-plane providers.
@@ -37,15 +39,21 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 }
 
 // releaseSurplus releases the surplus hosts of the machine. It waits for them only while the machine is being deleted.
-// Otherwise their events requeue the machine.
+// Otherwise their events requeue the machine, and a refused release does not stop it.
 func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	reached := outcome.Done()
 	for _, surplus := range s.surplus {
 		result, err := r.releaseOne(ctx, s, surplus, "")
-		if err != nil || !result.IsDone() && !s.machine.DeletionTimestamp.IsZero() {
+		switch deleting := !s.machine.DeletionTimestamp.IsZero(); {
+		case !deleting && hoststore.IsRefusal(err):
+			s.surplusRefused, reached = err, outcome.Done().WithAfter(refusalDelay)
+			r.Recorder.Eventf(s.machine, surplus, corev1.EventTypeWarning, "WriteRefused", "Release",
+				"The API server refused to release a surplus host: %v", err)
+		case err != nil, deleting && !result.IsDone():
 			return result, err
 		}
 	}
-	return outcome.Done(), nil
+	return reached, nil
 }
 
 // dropFinalizer removes the finalizer. The last write of the machine stores it.

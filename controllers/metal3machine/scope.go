@@ -60,6 +60,9 @@ type scope struct {
 	// ownersRefused is the error of the removal of ownerReferences from a host with an image. Nil if it did not fail.
 	ownersRefused error
 
+	// surplusRefused is the error of the last refused release of a surplus host. Nil if none was refused.
+	surplusRefused error
+
 	// waits is true if the machine waits for a free host.
 	waits bool
 }

@@ -1,6 +1,8 @@
 package metal3machine
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -64,13 +66,15 @@ func association(s *scope) flow.Reached {
 		conditions.GetReason(s.machine, infrav1.HostAssociatedCondition) == infrav1.HostAssociatedViaNodeReuseReason {
 		done.Reason = infrav1.HostAssociatedViaNodeReuseReason
 	}
-	if s.owner == nil || s.failureDomain() == "" {
-		return done
+	if s.owner != nil && s.failureDomain() != "" {
+		if domain := s.host.Labels[infrav1.FailureDomainLabel]; domain == s.failureDomain() {
+			done.Message += " in failure domain " + domain
+		} else {
+			done.Message += ", which is not in failure domain " + s.failureDomain()
+		}
 	}
-	if domain := s.host.Labels[infrav1.FailureDomainLabel]; domain == s.failureDomain() {
-		done.Message += " in failure domain " + domain
-	} else {
-		done.Message += ", which is not in failure domain " + s.failureDomain()
+	if s.surplusRefused != nil {
+		done.Message += fmt.Sprintf("; %v", s.surplusRefused)
 	}
 	return done
 }
