@@ -65,7 +65,7 @@ func (r *Reconciler) waitForHostDeletion(_ context.Context, s *scope) (outcome.O
 // the claim: CAPM3 may have left metadata such as block-move.
 func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host != nil {
-		stored, err := r.Hosts.Write(ctx, s.host, host.Desired(s.host, s.claimWithoutData()))
+		stored, err := r.writeHost(ctx, s, s.claimWithoutData())
 		if err != nil {
 			return outcome.Done(), err
 		}

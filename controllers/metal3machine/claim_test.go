@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,50 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 	if host.Recorded(s.machine) != "" || host.NamedByUser(s.machine) != "" {
 		t.Errorf("annotations %v", s.machine.Annotations)
 	}
+}
+
+// TestGuardedOwnersOfAHostWithoutImage refuses to remove the ownerReferences of a host that CAPM3 claimed.
+func TestGuardedOwnersOfAHostWithoutImage(t *testing.T) {
+	ctx := context.Background()
+	machine := build.Metal3Machine("machine", "cluster")
+	claimed := build.Host("host", build.Available(), build.Consumed(machine), build.OwnedBy(machine),
+		build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
+	refused := 0
+	c := guardingOwners(&refused, claimed)
+	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c)}
+	s, stored := complete(onHost()), &bmov1alpha1.BareMetalHost{}
+	err := c.Get(ctx, client.ObjectKeyFromObject(claimed), s.host)
+	if got, claimErr := r.claimHost(ctx, s); errors.Join(err, claimErr) != nil || !got.IsDone() {
+		t.Errorf("claimHost: got %+v, %v, want an associated host", got, errors.Join(err, claimErr))
+	}
+	got, err := r.provisionHost(ctx, s)
+	if err != nil || got.Reason != infrav1.HostProvisioningReason || got.After != refusalDelay ||
+		!strings.Contains(got.Message, "the permission to delete BareMetalHosts") {
+		t.Errorf("provisionHost: got %+v, %v, want a message with the permission", got, err)
+	}
+	err = c.Get(ctx, client.ObjectKeyFromObject(claimed), stored)
+	_, blocked := stored.Annotations[infrav1.BlockMoveAnnotation]
+	if stored.Spec.Image == nil || len(stored.OwnerReferences) != 1 || blocked || refused != 1 {
+		t.Errorf("image %v, owners %v, block-move %t, %d refused writes, %v", stored.Spec.Image, stored.OwnerReferences,
+			blocked, refused, err)
+	}
+}
+
+// guardingOwners returns a client that counts and refuses patches of ownerReferences.
+func guardingOwners(refused *int, objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				options ...client.PatchOption,
+			) error {
+				if data, err := patch.Data(object); err != nil || strings.Contains(string(data), "ownerReferences") {
+					*refused++
+					return apierrors.NewForbidden(schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"},
+						object.GetName(), errors.New("cannot set an ownerRef"))
+				}
+				return c.Patch(ctx, object, patch, options...)
+			},
+		}).Build()
 }
 
 // TestRecordHost expects that only a host that the user named stays named by the user.

@@ -18,23 +18,35 @@ import (
 // permissions is no event.
 const refusalDelay = time.Minute
 
-// provisionHost writes image and data on the host and waits for BMO to provision it. If the API server refuses to
-// remove ownerReferences that CAPM3 left on a host with an image, they stay, and other changes are written.
+// provisionHost writes image and data on the host and waits for BMO to provision it.
 func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	desired := host.Desired(s.host, desiredClaim(s))
-	stored, err := r.Hosts.Write(ctx, s.host, desired)
-	if hoststore.IsRefusal(err) && isImaged(s.host) && len(desired.OwnerReferences) < len(s.host.OwnerReferences) {
-		s.ownersRefused, desired.OwnerReferences = err, s.host.OwnerReferences
-		stored, err = r.Hosts.Write(ctx, s.host, desired)
-	}
+	stored, err := r.writeHost(ctx, s, desiredClaim(s))
 	if err != nil {
 		return outcome.Done(), err
 	}
 	reached := progress(s, stored)
-	if s.ownersRefused != nil {
-		reached = reached.WithAfter(flow.Soonest(reached.After, refusalDelay))
+	if s.ownersRefused == nil {
+		return reached, nil
 	}
-	return reached, nil
+	if !reached.IsDone() {
+		reached.Message += "; " + s.ownersRefused.Error()
+	}
+	return reached.WithAfter(flow.Soonest(reached.After, refusalDelay)), nil
+}
+
+// writeHost writes the claim on the host of the machine. If the API server refuses to remove ownerReferences that CAPM3
+// left on the host, they stay, and other changes are written.
+func (r *Reconciler) writeHost(ctx context.Context, s *scope, claim host.Claim) (*bmov1alpha1.BareMetalHost, error) {
+	desired := host.Desired(s.host, claim)
+	if s.ownersRefused == nil {
+		stored, err := r.Hosts.Write(ctx, s.host, desired)
+		if !hoststore.IsRefusal(err) || len(desired.OwnerReferences) == len(s.host.OwnerReferences) {
+			return stored, err
+		}
+		s.ownersRefused = err
+	}
+	desired.OwnerReferences = s.host.OwnerReferences
+	return r.Hosts.Write(ctx, s.host, desired)
 }
 
 // progress waits for BMO to provision the host.

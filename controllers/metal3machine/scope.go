@@ -57,7 +57,7 @@ type scope struct {
 	// claimed is the choice of the claim that this reconcile wrote. Its host is nil if there was none.
 	claimed host.Choice
 
-	// ownersRefused is the error of the removal of ownerReferences from a host with an image. Nil if it did not fail.
+	// ownersRefused is the error of the removal of ownerReferences from the host. Nil if it did not fail.
 	ownersRefused error
 
 	// surplusRefused is the error of the last refused release of a surplus host. Nil if none was refused.
