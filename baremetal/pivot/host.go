@@ -45,7 +45,7 @@ const (
 	// AwaitClusters is the reason of a parked host while only some Clusters of its move run.
 	AwaitClusters Step = "AwaitClusters"
 
-	// Explain corrects the reason of the pause. It removes the reason from the pause of a user.
+	// Explain corrects the reason of the pause. It removes the reason from a host that the provider has not paused.
 	Explain Step = "Explain"
 
 	// Resume removes the pause of the provider.
@@ -109,7 +109,7 @@ type HostFacts struct {
 //	                    holder, not provisioned, its Node has joined
 //	Parked, Running     the same, and it is not known whether its      Hold
 //	                    Node has joined, or the user has paused it
-//	Parked              being deleted, paused by anybody               Leave: BMO would wipe what runs on it
+//	Parked              being deleted                                  Leave: BMO would wipe what runs on it
 //	Parked              busy and waited for, paused by the provider,   Resume: BMO completes its work first
 //	                    and a gate of the namespace is closed
 //	Parked              busy and waited for, anything else             Leave: PlanHost runs again when BMO is done, or
@@ -137,7 +137,7 @@ type HostFacts struct {
 //	                    holder
 //	Running             anything else                                  Leave
 //
-// A paused host with an outdated reason gets Explain instead of Leave, unless a move deletes the host.
+// A host with an outdated reason gets Explain instead of Leave, unless a move deletes the host.
 func PlanHost(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts HostFacts) Step {
 	if infrav1.IsLeaving(host) {
 		return Leave
@@ -213,7 +213,7 @@ func planInterrupted(host *bmov1alpha1.BareMetalHost, goal Phase, another, byUse
 
 func planParking(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused, ours, settled bool) Step {
 	switch {
-	case paused && !host.DeletionTimestamp.IsZero():
+	case !host.DeletionTimestamp.IsZero():
 		return Leave
 	case Delays(host) != "" && ours && slices.ContainsFunc(local(around), waitsAtGate):
 		return Resume

@@ -386,6 +386,7 @@ func TestNudge(t *testing.T) {
 			Name: "c", Verified: true, Endpoint: true, Holder: &infrav1.IronicHolder{Kind: kind, Name: "n"},
 		}}
 	}
+	unknown := pivot.Neighbour{Name: "b", Verified: true, Endpoint: true}
 	for name, tc := range map[string]struct {
 		reason string
 		told   string
@@ -401,10 +402,11 @@ func TestNudge(t *testing.T) {
 		"Foreign":   {"not ours", "ControlPlane/o", with(infrav1.HolderForeign), pivot.Leave},
 		"NoHolder":  {"there is no endpoint", "", []pivot.Neighbour{runs}, pivot.Leave},
 		"FreeHosts": {"a free host depends on it too", "", with(infrav1.HolderControlPlane), pivot.Nudge},
+		"FreeOfTwo": {"the first known holder counts", "", append([]pivot.Neighbour{unknown}, with(infrav1.HolderControlPlane)...), pivot.Nudge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := claimed()
-			if name == "FreeHosts" {
+			if strings.HasPrefix(name, "Free") {
 				host = free()
 			}
 			if tc.told != "" {

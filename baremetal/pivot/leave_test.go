@@ -43,15 +43,13 @@ func owners(deletions map[string]*metav1.Time) (facts pivot.MoveFacts) {
 }
 
 // created is a parked host that was created at a time, and that BMO has not seen.
-func created(name string, at int64) *bmov1alpha1.BareMetalHost {
+func created(name string, at int64, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 	host := free()
 	host.Name, host.CreationTimestamp = name, metav1.Unix(at, 0)
 	host.Status = bmov1alpha1.BareMetalHostStatus{}
-	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
-	return host
+	return pausedHost(host, edits...)
 }
 
-// TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
 // unpausedCluster returns a Cluster that was created some seconds after 1970.
 func unpausedCluster(name string, created int64) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(created, 0)}}
@@ -63,7 +61,43 @@ func unpausedCluster(name string, created int64) *clusterv1.Cluster {
 	return cluster
 }
 
+// TestToPark is about hosts whose pause the manager tries before a move.
+func TestToPark(t *testing.T) {
+	parked := func(host *bmov1alpha1.BareMetalHost) { record(t, pausedHost(host)) }
+	deleted := func(host *bmov1alpha1.BareMetalHost) { host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+	for name, tc := range map[string]struct {
+		edit func(*bmov1alpha1.BareMetalHost)
+		want bool
+	}{
+		"Running": {func(*bmov1alpha1.BareMetalHost) {}, true},
+		"Paused":  {annotated(bmov1alpha1.PausedAnnotation, "maintenance"), true},
+		"Parked":  {parked, false},
+		"Leaving": {annotated(infrav1.DeleteForMoveAnnotation, ""), false},
+		"Deleted": {deleted, false},
+	} {
+		host := claimed()
+		if tc.edit(host); pivot.ToPark(host) != tc.want {
+			t.Errorf("%s: got %t", name, !tc.want)
+		}
+	}
+}
+
+// TestAPausedClusterIsDiscovered has clusterctl wait for Clusters that it has paused.
+func TestAPausedClusterIsDiscovered(t *testing.T) {
+	facts := pivot.MoveFacts{PausedSince: time.Unix(100, 0)}
+	for _, created := range []int64{99, 101} {
+		cluster := unpausedCluster("c", created)
+		cluster.Spec.Paused = ptr.To(true)
+		facts.Clusters = append(facts.Clusters, cluster)
+	}
+	if lost, waits := pivot.MayLeave(facts); len(lost)+len(waits) > 0 {
+		t.Errorf("got %v", texts(append(lost, waits...)))
+	}
+}
+
+// TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
 func TestMayLeave(t *testing.T) {
+	leaves := annotated(infrav1.DeleteForMoveAnnotation, "")
 	deleted := &metav1.Time{Time: time.Unix(1, 0)}
 	machine := func(deletion *metav1.Time, node string) *clusterv1.Machine {
 		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", DeletionTimestamp: deletion}}
@@ -144,6 +178,12 @@ func TestMayLeave(t *testing.T) {
 			},
 			lost: []string{"BareMetalHost late was created after clusterctl had discovered the objects, and would stay " +
 				"behind: move again, or delete it"},
+		},
+		"HostLeaves": {
+			reason: "clusterctl has copied it, and deletes it",
+			facts: pivot.MoveFacts{
+				PausedSince: time.Unix(100, 0), Hosts: []*bmov1alpha1.BareMetalHost{created("late", 101, leaves)},
+			},
 		},
 		"ClusterLate": {
 			reason: "it uses the free hosts, which clusterctl moves with the others",

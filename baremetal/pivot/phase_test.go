@@ -9,6 +9,48 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
+// TestPhaseOfABusyHost goes through hosts that BMO works on, and that move while it does or stay paused until it has begun
+// again.
+func TestPhaseOfABusyHost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		paused bool
+		around pivot.Neighbour
+		edits  []func(*bmov1alpha1.BareMetalHost)
+		want   pivot.Phase
+	}{
+		"Interrupted": {"the pause lasts until its Node is known", true, heldElsewhere(), nil, pivot.PhaseProvisioningHeld},
+		"Beginning":   {"the manager has not paused it", false, heldElsewhere(), nil, pivot.PhaseBusy},
+		"Allowed":     {"no move is under way", false, runs, allowed(), pivot.PhaseBusy},
+		"Parking":     {"the move does not wait for it", false, paused, allowed(), pivot.PhaseParking},
+		"Parked":      {"Ironic works on it meanwhile", true, paused, allowed(), pivot.PhaseParked},
+		"Resuming":    {"BMO continues there", true, runs, allowed(), pivot.PhaseResuming},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := interrupted()
+			for _, edit := range tc.edits {
+				edit(host)
+			}
+			if record(t, host); !tc.paused {
+				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+			}
+			if got := pivot.PhaseOf(host, []pivot.Neighbour{tc.around}); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// allowed makes a host one that may move while it is deprovisioned.
+func allowed() []func(*bmov1alpha1.BareMetalHost) {
+	return []func(*bmov1alpha1.BareMetalHost){
+		annotated(infrav1.MoveWhileBusyAnnotation, ""),
+		func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+		},
+	}
+}
+
 // TestPhaseOf goes through every combination of the facts.
 func TestPhaseOf(t *testing.T) {
 	table := [][]string{

@@ -101,8 +101,8 @@ func explain(host *bmov1alpha1.BareMetalHost, step Step) {
 	host.Annotations[infrav1.PauseReasonAnnotation] = PauseReason(step)
 }
 
-// Explained returns true if the annotation of a paused host has the reason of a step, or if a user paused the host and
-// there is no annotation.
+// Explained returns true if the annotation of a host that the provider has paused has the reason of a step, or if any
+// other host has no annotation.
 func Explained(host *bmov1alpha1.BareMetalHost, step Step) bool {
 	reason, says := host.Annotations[infrav1.PauseReasonAnnotation]
 	if host.Annotations[bmov1alpha1.PausedAnnotation] != infrav1.HostPausedByProvider {
@@ -127,9 +127,8 @@ func pausedBecauseOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Step {
 	}
 }
 
-// isMisexplained returns true for a paused host with an outdated reason.
+// isMisexplained returns true for a host with an outdated reason, also if a user has removed its pause.
 func isMisexplained(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
-	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	_, says := host.Annotations[infrav1.PauseReasonAnnotation]
-	return paused && says && !Explained(host, pausedBecauseOf(host, around))
+	return says && !Explained(host, pausedBecauseOf(host, around))
 }

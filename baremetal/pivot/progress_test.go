@@ -43,6 +43,23 @@ func TestProgressOf(t *testing.T) {
 			[]*bmov1alpha1.BareMetalHost{parked("3"), parked("1"), free()},
 			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 Running, 1 WaitingForEndpoint, 1 ArrivalHeld"},
 		},
+		"Waiting": {
+			"the endpoint is not ready", true, unverified, []*bmov1alpha1.BareMetalHost{parked("1")},
+			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 WaitingForEndpoint"},
+		},
+		"Resuming": {
+			"the pause ends next", true, runs, []*bmov1alpha1.BareMetalHost{parked("1")},
+			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 Resuming"},
+		},
+		"Leftover": {
+			"the last move did not bring it", true, arrived, []*bmov1alpha1.BareMetalHost{parked("1")},
+			pivot.Progress{true, "ResumingHosts", "BareMetalHosts: 1 ArrivalHeld"},
+		},
+		"ByUser": {
+			"only the user ends the pause", true, runs,
+			[]*bmov1alpha1.BareMetalHost{pausedHost(parked("1"), annotated(bmov1alpha1.PausedAnnotation, "maintenance"))},
+			pivot.Progress{Reason: "NoMove"},
+		},
 		"Held": {
 			"a host that is held for its node is in no move", true, unverified, []*bmov1alpha1.BareMetalHost{parked("0")},
 			pivot.Progress{Reason: "NoMove"},

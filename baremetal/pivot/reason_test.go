@@ -57,6 +57,17 @@ func TestThePauseReasonIsTrue(t *testing.T) {
 			func(host *bmov1alpha1.BareMetalHost) { bringIronic(host, "c2") },
 			"The Ironic endpoint of another namespace serves the host: resumed when its Metal3Cluster has arrived and is ready",
 		},
+		"StatusLostToo": {
+			"it came out of a backup, and the Ironic endpoint is not ready", waits, pivot.HostFacts{}, withoutStatus,
+			"The host has an image and arrived without its status: resumed when the Machine that holds it has its Node",
+		},
+		"Parked": {
+			"the next move takes it along", paused, pivot.HostFacts{Settled: true}, func(host *bmov1alpha1.BareMetalHost) {
+				bringIronic(host, "c2")
+				record(t, host)
+			},
+			"Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready",
+		},
 		"WaitingForEndpoint": {
 			"the Ironic endpoint is not ready", waits, pivot.HostFacts{}, image,
 			"Paused for clusterctl move: resumed when the Cluster runs and its Ironic endpoint is ready",
@@ -144,6 +155,12 @@ func TestThePauseOfAUserIsNotExplained(t *testing.T) {
 		}
 	}
 	host := claimed()
+	host.Annotations[infrav1.PauseReasonAnnotation] = "Paused for clusterctl move"
+	around := []pivot.Neighbour{runs}
+	host = pivot.Apply(pivot.PlanHost(host, around, pivot.HostFacts{}), host, around)
+	if reason, says := host.Annotations[infrav1.PauseReasonAnnotation]; says {
+		t.Errorf("the user has removed the pause, and the host says %q", reason)
+	}
 	host.Annotations[bmov1alpha1.PausedAnnotation] = "maintenance"
 	host.Annotations[infrav1.PauseReasonAnnotation] = "Paused for clusterctl move"
 	host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
