@@ -61,15 +61,27 @@ const (
 	// hostPause is the time until another machine may claim a host after a refusal.
 	hostPause = time.Second
 
-	// firstPause is the time until the next claim of a machine after its first refusal. It doubles up to lastPause.
-	firstPause = time.Second
-	lastPause  = time.Minute
+	// firstPause is the time until the next claim of a machine after each of its firstRefusals, because the webhook of
+	// BMO may refuse some hosts only. It doubles with each further refusal, up to lastPause.
+	firstPause    = time.Second
+	firstRefusals = 10
+	lastPause     = time.Minute
 )
 
-// pause is the time until the next claim of a machine, and its end.
+// pause is the time until the next claim of a machine, its end, and the refusals so far.
 type pause struct {
-	length time.Duration
-	end    time.Time
+	length   time.Duration
+	end      time.Time
+	refusals int
+}
+
+// next returns the pause after another refusal.
+func (p pause) next(now time.Time) pause {
+	length := firstPause
+	if p.refusals >= firstRefusals {
+		length = min(2*p.length, lastPause)
+	}
+	return pause{length: length, end: now.Add(length), refusals: p.refusals + 1}
 }
 
 func newAssumeCache() assumeCache {
@@ -181,8 +193,7 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause 
 	if known.isConsumed(current) || !known.isConsumed(desired) {
 		return false
 	}
-	length := max(firstPause, min(2*a.pauses[known.machine].length, lastPause))
-	a.pauses[known.machine] = pause{length: length, end: a.clock.Now().Add(length)}
+	a.pauses[known.machine] = a.pauses[known.machine].next(a.clock.Now())
 	if known.refusals == nil || known.refused != current.ResourceVersion {
 		known.refusals = map[Key]string{}
 	}

@@ -341,15 +341,15 @@ func (brokenClient) List(context.Context, client.ObjectList, ...client.ListOptio
 	return errBroken
 }
 
-// TestARefusedMachinePauses refuses all claims. Each refusal doubles the pause of the machine, which claims another host
-// each time, and starts over after the last one.
+// TestARefusedMachinePauses refuses all claims. From the eleventh on, each refusal doubles the pause of the machine, which
+// claims another host each time, and starts over after the last one.
 func TestARefusedMachinePauses(t *testing.T) {
 	now := newManualClock()
 	p := newProcess(newServer(available("host-0"), available("host-1")), 2)
 	p.store.SetClock(now)
 	p.fail = func(*bmov1alpha1.BareMetalHost) error { return refusal() }
 	var tried []string
-	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+	for _, pause := range []time.Duration{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 60, 60, 60} {
 		tried = append(tried, p.isRefused(t, pause*time.Second))
 		p.settle("machine-0", true)
 		p.enqueues(t)
