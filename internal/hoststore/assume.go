@@ -56,34 +56,6 @@ func (f facts) isConsumed(current *bmov1alpha1.BareMetalHost) bool {
 	return f.isAssumed() && host.ConsumedBy(current, f.machine.Namespace, f.machine.Name)
 }
 
-// A policy may refuse the claims of all machines on all hosts. Each refusal therefore pauses the machine and the host.
-const (
-	// hostPause is the time until another machine may claim a host after a refusal.
-	hostPause = time.Second
-
-	// firstPause is the time until the next claim of a machine after each of its firstRefusals, because the webhook of
-	// BMO may refuse some hosts only. It doubles with each further refusal, up to lastPause.
-	firstPause    = time.Second
-	firstRefusals = 10
-	lastPause     = time.Minute
-)
-
-// pause is the time until the next claim of a machine, its end, and the refusals so far.
-type pause struct {
-	length   time.Duration
-	end      time.Time
-	refusals int
-}
-
-// next returns the pause after another refusal.
-func (p pause) next(now time.Time) pause {
-	length := firstPause
-	if p.refusals >= firstRefusals {
-		length = min(2*p.length, lastPause)
-	}
-	return pause{length: length, end: now.Add(length), refusals: p.refusals + 1}
-}
-
 func newAssumeCache() assumeCache {
 	return assumeCache{clock: clock.RealClock{}, hosts: map[Key]facts{}, pauses: map[Key]pause{}}
 }
@@ -104,25 +76,6 @@ func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key)
 		Host:    current,
 		Assumed: known.isAssumed() && known.machine != machine || outdated || cause == "" && a.isPaused(known),
 		Refused: cause,
-	}
-}
-
-// isPaused returns true if no machine may claim a host because of a refusal.
-func (a *assumeCache) isPaused(known facts) bool { return a.clock.Now().Before(known.resumes) }
-
-// retryAfter returns the time until a machine may claim a host after a refusal. Zero means now.
-func (a *assumeCache) retryAfter(machine Key) time.Duration {
-	return max(0, a.pauses[machine].end.Sub(a.clock.Now()))
-}
-
-// startOver drops the refusals of a machine by the hosts that are not paused. It does not shorten the next pause of the
-// machine.
-func (a *assumeCache) startOver(machine Key) {
-	for key, known := range a.hosts {
-		if !a.isPaused(known) {
-			delete(known.refusals, machine)
-			a.store(key, known)
-		}
 	}
 }
 
@@ -183,25 +136,6 @@ func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasC
 	}
 	a.store(key, known)
 	return !claimed && known.isConsumed(desired)
-}
-
-// refuse pauses a machine and a host after the API server refused a claim, and ends the assumption. It returns true if
-// the write was a claim.
-func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause error) (wasClaim bool) {
-	key := client.ObjectKeyFromObject(current)
-	known := a.hosts[key]
-	if known.isConsumed(current) || !known.isConsumed(desired) {
-		return false
-	}
-	a.pauses[known.machine] = a.pauses[known.machine].next(a.clock.Now())
-	if known.refusals == nil || known.refused != current.ResourceVersion {
-		known.refusals = map[Key]string{}
-	}
-	known.refusals[known.machine] = cause.Error()
-	known.refused, known.resumes = current.ResourceVersion, a.clock.Now().Add(hostPause)
-	a.store(key, known)
-	a.end(key)
-	return true
 }
 
 // observe compares a host from the cache with what is known about it. It returns true if an assumption, an outdated

@@ -13,11 +13,11 @@
 //	                                                                      Forget; the host is deleted
 //	confirmed claim          assume.go    the API server stores a claim   with its assumption
 //	outdated version         assume.go    a write conflicts               the cache shows another version or a deletion
-//	refusal of a machine     assume.go    the API server refuses a claim  the cache shows another version or a deletion;
+//	refusal of a machine     refusal.go   the API server refuses a claim  the cache shows another version or a deletion;
 //	                                                                      another claim of the host succeeds; all hosts
 //	                                                                      refused the machine; Forget
-//	pause of a host          assume.go    the API server refuses a claim  hostPause; the cache shows another version
-//	pause of a machine       assume.go    the API server refuses a claim  its end; a claim succeeds; Forget
+//	pause of a host          refusal.go   the API server refuses a claim  hostPause; the cache shows another version
+//	pause of a machine       refusal.go   the API server refuses a claim  its end; a claim succeeds; Forget
 //	waiter and its place     waitlist.go  a machine requests a host       Settle of a machine that stops waiting
 //	open waiter              waitlist.go  a machine requests a host       an offer enqueues it; it chooses a host
 //	offer of a host          waitlist.go  it suits an open waiter         Settle of that machine; the host is deleted

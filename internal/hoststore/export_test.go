@@ -27,7 +27,7 @@ func Counters() (claimed, conflicting prometheus.Counter, seconds prometheus.His
 }
 
 // Memory counts the entries in the memory of a store.
-type Memory struct{ Assumed, Stored, Outdated, Refused, Waiters, Offers int }
+type Memory struct{ Assumed, Stored, Outdated, Refused, Paused, Waiters, Offers int }
 
 // SetClock replaces the clock of the store.
 func (s *Store) SetClock(clock clock.WithDelayedExecution) { s.assumed.clock = clock }
@@ -36,7 +36,7 @@ func (s *Store) SetClock(clock clock.WithDelayedExecution) { s.assumed.clock = c
 func (s *Store) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var memory Memory
+	memory := Memory{Paused: len(s.assumed.pauses)}
 	for _, known := range s.assumed.hosts {
 		for count, is := range map[*int]bool{
 			&memory.Assumed: known.isAssumed(), &memory.Stored: known.written != nil,

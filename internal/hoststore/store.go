@@ -20,19 +20,6 @@ import (
 // ErrConflict is the error of Write for a host that has changed since it was read.
 var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
 
-// Refusal is the error of a write that a permission, an admission policy, a webhook or the schema refused. A repeated
-// write fails until one of them or the host changes.
-type Refusal struct{ error }
-
-// Unwrap returns the cause.
-func (r Refusal) Unwrap() error { return r.error }
-
-// IsRefusal returns true if the error of Write is a Refusal.
-func IsRefusal(err error) bool {
-	var refusal Refusal
-	return errors.As(err, &refusal)
-}
-
 // Key names an object.
 type Key = types.NamespacedName
 
@@ -82,14 +69,6 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	}
 	s.startOver(Key{Namespace: wanted.Namespace, Name: wanted.Machine})
 	return s.chooseOnce(ctx, wanted)
-}
-
-// startOver lets a machine claim hosts that refused it.
-func (s *Store) startOver(machine Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.assumed.startOver(machine)
-	s.waitlist(machine.Namespace).recordChange(true)
 }
 
 // chooseOnce is Choose with what is known about refusals.
@@ -257,14 +236,6 @@ func withoutStatus(whole *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost 
 	return &bmov1alpha1.BareMetalHost{TypeMeta: whole.TypeMeta, ObjectMeta: whole.ObjectMeta, Spec: whole.Spec}
 }
 
-func describeRefusal(current, desired *bmov1alpha1.BareMetalHost, err error) error {
-	if apierrors.IsForbidden(err) && len(desired.OwnerReferences) < len(current.OwnerReferences) {
-		return fmt.Errorf("removing ownerReferences of BareMetalHost %s, which requires the permission to delete "+
-			"BareMetalHosts where the API server guards owners: %w", current.Name, err)
-	}
-	return fmt.Errorf("writing BareMetalHost %s: %w", current.Name, err)
-}
-
 // conflicted marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
 func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
@@ -275,37 +246,6 @@ func (s *Store) conflicted(current, desired *bmov1alpha1.BareMetalHost) {
 	if s.assumed.outdate(current, desired) {
 		s.abandon(client.ObjectKeyFromObject(current))
 	}
-}
-
-// refused ends a claim that the API server refused. After the pause of the host, the next machine may claim it.
-func (s *Store) refused(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost, cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.assumed.refuse(current, desired, cause) {
-		s.assumed.clock.AfterFunc(hostPause, func() { s.resume(ctx, client.ObjectKeyFromObject(current)) })
-	}
-}
-
-// resume offers a host to the next machine after its pause.
-func (s *Store) resume(ctx context.Context, key Key) {
-	current := &bmov1alpha1.BareMetalHost{}
-	if err := s.client.Get(ctx, key, current); err != nil {
-		// The host was deleted, or the cache stops.
-		return
-	}
-	s.offerNext(current, s.gained(key.Namespace))
-}
-
-// gained records that a machine of a namespace may find a host, and returns the sequence number.
-func (s *Store) gained(namespace string) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.waitlists[namespace]
-	if list == nil {
-		return 0
-	}
-	list.recordChange(true)
-	return list.sequence
 }
 
 func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {
@@ -339,12 +279,9 @@ func (s *Store) abandon(key Key) {
 // the machine from the waitlist unless it waits.
 func (s *Store) Settle(ctx context.Context, machine Key, waits bool) {
 	for _, declined := range s.settle(machine, waits) {
-		current := &bmov1alpha1.BareMetalHost{}
-		if err := s.client.Get(ctx, Key{Namespace: machine.Namespace, Name: declined.host}, current); err != nil {
-			// The host was deleted, or the cache stops.
-			continue
+		if current := s.cached(ctx, Key{Namespace: machine.Namespace, Name: declined.host}); current != nil {
+			s.offerNext(current, declined.sequence)
 		}
-		s.offerNext(current, declined.sequence)
 	}
 }
 
@@ -362,7 +299,16 @@ func (s *Store) settle(machine Key, waits bool) []declinedOffer {
 	return declined
 }
 
-// offerNext offers a declined host to the next machine with a last request before the sequence number.
+// cached returns a host of the cache. Nil if it was deleted, or if the cache stops.
+func (s *Store) cached(ctx context.Context, key Key) *bmov1alpha1.BareMetalHost {
+	current := &bmov1alpha1.BareMetalHost{}
+	if err := s.client.Get(ctx, key, current); err != nil {
+		return nil
+	}
+	return current
+}
+
+// offerNext offers a host to the next machine with a last request before the sequence number.
 func (s *Store) offerNext(current *bmov1alpha1.BareMetalHost, sequence uint64) {
 	s.mu.Lock()
 	var next string
