@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -80,18 +81,13 @@ func EmptyValues(data *infrav1.MetaData, subject Subject) string {
 		return ""
 	}
 	var sentences []string
-	check := func(list, key string, source infrav1.SourceObject, what, name string, values map[string]string) {
-		if _, found := values[name]; !found {
+	for _, e := range lookups(data) {
+		object := subject.object(e.source)
+		if _, found := e.values(object)[e.name]; !found {
 			sentences = append(sentences, fmt.Sprintf("spec.metaData.%s[%s] is empty, because %s %s has no %s %s: set it "+
 				"before the data is rendered. Rendered data does not change: delete the Machine afterwards.",
-				list, key, kindOf(source), subject.object(source).GetName(), what, name))
+				e.list, e.key, kindOf(e.source), object.GetName(), e.what, e.name))
 		}
-	}
-	for _, e := range data.FromLabels {
-		check("fromLabels", e.Key, e.Object, "label", e.Label, subject.object(e.Object).GetLabels())
-	}
-	for _, e := range data.FromAnnotations {
-		check("fromAnnotations", e.Key, e.Object, "annotation", e.Annotation, subject.object(e.Object).GetAnnotations())
 	}
 	return strings.Join(sentences, " ")
 }
@@ -141,18 +137,34 @@ func objectEntries(data *infrav1.MetaData, subject Subject) []entry {
 	for _, e := range data.ObjectNames {
 		from("objectNames", e.Key, e.Object, func() string { return subject.object(e.Object).GetName() })
 	}
-	for _, e := range data.FromLabels {
-		from("fromLabels", e.Key, e.Object, func() string { return subject.object(e.Object).GetLabels()[e.Label] })
-	}
-	for _, e := range data.FromAnnotations {
-		from("fromAnnotations", e.Key, e.Object, func() string {
-			return subject.object(e.Object).GetAnnotations()[e.Annotation]
-		})
+	for _, e := range lookups(data) {
+		from(e.list, e.key, e.source, func() string { return e.values(subject.object(e.source))[e.name] })
 	}
 	for _, e := range data.Strings {
 		all = append(all, entry{key: e.Key, list: "strings", value: func(*field.Path) (string, *field.Error) {
 			return e.Value, nil
 		}})
+	}
+	return all
+}
+
+// lookup is an entry that takes the value of a label or an annotation of an object.
+type lookup struct {
+	list, key  string
+	source     infrav1.SourceObject
+	what, name string
+	values     func(metav1.Object) map[string]string
+}
+
+func lookups(data *infrav1.MetaData) []lookup {
+	all := make([]lookup, 0, len(data.FromLabels)+len(data.FromAnnotations))
+	for _, e := range data.FromLabels {
+		all = append(all, lookup{"fromLabels", e.Key, e.Object, "label", e.Label, metav1.Object.GetLabels})
+	}
+	for _, e := range data.FromAnnotations {
+		all = append(all, lookup{
+			"fromAnnotations", e.Key, e.Object, "annotation", e.Annotation, metav1.Object.GetAnnotations,
+		})
 	}
 	return all
 }

@@ -200,13 +200,10 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 
 // movesBeside returns true for a host that moves with a paused Cluster.
 func movesBeside(host *bmov1alpha1.BareMetalHost, deciding []Neighbour) bool {
-	for _, other := range deciding {
+	return slices.ContainsFunc(deciding, func(other Neighbour) bool {
 		// Parsing the epoch of a host that has none allocates.
-		if other.Paused && moves(other, EpochOf(host)) {
-			return true
-		}
-	}
-	return false
+		return other.Paused && moves(other, EpochOf(host))
+	})
 }
 
 // awaitsClusters returns true for a host that moves with a paused Cluster while another Cluster runs.

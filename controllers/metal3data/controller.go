@@ -127,12 +127,11 @@ var secretsReady = flow.Condition[*scope]{
 // secretsReached keeps the message about missing labels and annotations, because rendered data does not change.
 func secretsReached(s *scope) flow.Reached {
 	reached := flow.Reached{Reason: infrav1.SecretsReadyReason}
-	before := conditions.Get(s.data, infrav1.SecretsReadyCondition)
 	switch {
 	case s.empty != nil:
 		reached.Message = *s.empty
-	case before != nil && before.Reason == infrav1.SecretsReadyReason:
-		reached.Message = before.Message
+	case conditions.GetReason(s.data, infrav1.SecretsReadyCondition) == reached.Reason:
+		reached.Message = conditions.GetMessage(s.data, infrav1.SecretsReadyCondition)
 	}
 	return reached
 }
