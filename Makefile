@@ -40,7 +40,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/bmoearlier hack/capi hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/tools hack/vuln
+MODULES := . hack/bmo hack/bmoearlier hack/capi hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/nodesearlier hack/tools hack/vuln
 
 ##@ Daily
 

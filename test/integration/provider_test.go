@@ -28,6 +28,8 @@ import (
 const (
 	// clusterName of the cluster that the specs make.
 	clusterName = "integration"
+	// kubernetesVersion is the version of its nodes.
+	kubernetesVersion = "v1.36.0"
 
 	// flavour is the template that needs nothing but hosts.
 	flavour = "development"
@@ -194,7 +196,7 @@ func described(output string) string {
 func (m *management) generate(ctx context.Context, flavour string) string {
 	GinkgoHelper()
 	return m.run(ctx, "generate", "cluster", clusterName, "--flavor="+flavour,
-		"--target-namespace="+build.DefaultNamespace, "--kubernetes-version=v1.36.0",
+		"--target-namespace="+build.DefaultNamespace, "--kubernetes-version="+kubernetesVersion,
 		"--control-plane-machine-count=3", "--worker-machine-count=1")
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// nextImage is what the nodes of the ClusterClass are rolled out to.
-const nextImage = build.ImageURL + ".next"
+// nextImage is the image to which the nodes of the ClusterClass are rolled out, as the variable of the class names it.
+const nextImage = build.ImageURL + "-{version}"
 
 // topology is what the topology controller made last.
 type topology struct {
@@ -81,7 +81,8 @@ func describeTopology(m *management) {
 		Eventually(func(g Gomega) {
 			after = m.topology(ctx, g)
 			for _, template := range []*infrav1.Metal3MachineTemplate{after.controlPlane, after.workers} {
-				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(nextImage))
+				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(build.ImageURL + "-" + kubernetesVersion))
+				g.Expect(template.Spec.Template.Spec.Image.Checksum).To(Equal(template.Spec.Template.Spec.Image.URL + ".sha256sum"))
 				g.Expect(template.Spec.Template.Spec.HostSelector.MatchLabels).To(Equal(map[string]string{"rack": "a"}))
 			}
 		}).Should(Succeed())

@@ -46,6 +46,8 @@ type Lab struct {
 	folder string
 
 	artefacts image.Artefacts
+	// earlier is empty unless the options ask for an earlier release of Kubernetes.
+	earlier image.Earlier
 	// store is the image store of this lab: the shared one and the images of what the checkout builds.
 	store string
 	// ironicImage is the name of the container image of Ironic, and ironicManifest what installs Ironic.
@@ -164,7 +166,10 @@ func (l *Lab) prepare(ctx context.Context) error {
 		return err
 	}
 	l.ironicImage = packed.Names[0]
-	l.artefacts, err = image.Ensure(ctx, l.checkout, output, packed)
+	if l.artefacts, err = image.Ensure(ctx, l.checkout, output, packed); err != nil || !l.options.EarlierKubernetes {
+		return err
+	}
+	l.earlier, err = l.artefacts.Earlier(ctx)
 	return err
 }
 
@@ -203,7 +208,7 @@ func (l *Lab) fillStore(ctx context.Context) error {
 		return err
 	}
 	l.store = filepath.Join(l.folder, "store")
-	return l.artefacts.Derive(ctx, l.store, archives...)
+	return l.artefacts.Derive(ctx, l.store, append(archives, l.earlier.Archives...)...)
 }
 
 // connectMachines makes the switch and starts what listens on it.
@@ -217,6 +222,14 @@ func (l *Lab) connectMachines(ctx context.Context) error {
 	}
 	if l.ramdisk, err = serveRamdisk(context.WithoutCancel(ctx), l.network); err != nil {
 		return err
+	}
+	if l.options.EarlierKubernetes {
+		if err := errors.Join(
+			l.bmc.AddImage(VersionedNodeImage(binaries.KubernetesVersion), l.NodeRoot()),
+			l.bmc.AddImage(VersionedNodeImage(binaries.EarlierKubernetesVersion), l.earlier.RootKey),
+		); err != nil {
+			return err
+		}
 	}
 	return l.bmc.AddImage(NodeImage, l.NodeRoot())
 }
@@ -239,10 +252,13 @@ func (l *Lab) addMachine(name string, number byte) error {
 
 // root finds the root file system that an image of an operating system names.
 func (l *Lab) root(key string) (string, error) {
-	if key != l.artefacts.RootKey {
-		return "", fmt.Errorf("there is no root file system %q: this lab has %q", key, l.artefacts.RootKey)
+	switch {
+	case key == l.artefacts.RootKey:
+		return l.artefacts.Root, nil
+	case key == l.earlier.RootKey && l.options.EarlierKubernetes:
+		return l.earlier.Root, nil
 	}
-	return l.artefacts.Root, nil
+	return "", fmt.Errorf("there is no root file system %q: this lab has %q and %q", key, l.artefacts.RootKey, l.earlier.RootKey)
 }
 
 // bootManagement makes a cluster of the management machine.
@@ -305,6 +321,9 @@ func (l *Lab) Machine(name string) *machine.Machine {
 	defer l.mutex.Unlock()
 	return l.machines[name]
 }
+
+// VersionedNodeImage is the name of the image that makes a node of a release of Kubernetes.
+func VersionedNodeImage(kubernetesVersion string) string { return NodeImage + "-" + kubernetesVersion }
 
 // NodeRoot is the key of the root file system of NodeImage.
 func (l *Lab) NodeRoot() string { return l.artefacts.RootKey }

@@ -34,6 +34,10 @@ type Options struct {
 	// Later builds the manager once more, as one of a later version, for Lab.Upgrade.
 	Later bool
 
+	// EarlierKubernetes also serves node images by Kubernetes version: that of binaries.KubernetesVersion, and that of
+	// binaries.EarlierKubernetesVersion. VersionedNodeImage returns their names.
+	EarlierKubernetes bool
+
 	// Artefacts is the folder that explains a failure: objects, logs, consoles. Empty means out/lab/<name> of the
 	// checkout. It is written when Start fails, and by Lab.CollectArtefacts.
 	Artefacts string

@@ -5,6 +5,9 @@ import "strings"
 // KubernetesVersion is the version of the built control plane. clusterctl refuses a server without a version.
 const KubernetesVersion = "v1.36.3"
 
+// EarlierKubernetesVersion is a release of the minor version before that of KubernetesVersion. Tests upgrade from it.
+const EarlierKubernetesVersion = "v1.35.4"
+
 // CoreDNSVersion is the release that kubeadm of KubernetesVersion deploys.
 const CoreDNSVersion = "v1.14.2"
 
@@ -37,6 +40,23 @@ func Nodes() Set {
 		Programs: []Program{
 			{Name: "kubelet", Package: "k8s.io/kubernetes/cmd/kubelet"},
 			{Name: "kubeadm", Package: "k8s.io/kubernetes/cmd/kubeadm"},
+			{Name: "kube-scheduler", Package: "k8s.io/kubernetes/cmd/kube-scheduler"},
+			{Name: "kube-proxy", Package: "k8s.io/kubernetes/cmd/kube-proxy"},
+		},
+	}
+}
+
+// EarlierNodes is the programs of nodes and control planes of EarlierKubernetesVersion, without etcd.
+func EarlierNodes() Set {
+	return Set{
+		Name:    "nodesearlier",
+		LDFlags: versionFlags(EarlierKubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+		Programs: []Program{
+			{Name: "kubelet", Package: "k8s.io/kubernetes/cmd/kubelet"},
+			{Name: "kubeadm", Package: "k8s.io/kubernetes/cmd/kubeadm"},
+			{Name: "kubectl", Package: "k8s.io/kubernetes/cmd/kubectl"},
+			{Name: "kube-apiserver", Package: "k8s.io/kubernetes/cmd/kube-apiserver"},
+			{Name: "kube-controller-manager", Package: "k8s.io/kubernetes/cmd/kube-controller-manager"},
 			{Name: "kube-scheduler", Package: "k8s.io/kubernetes/cmd/kube-scheduler"},
 			{Name: "kube-proxy", Package: "k8s.io/kubernetes/cmd/kube-proxy"},
 		},
@@ -125,9 +145,8 @@ func Linters() Set {
 func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{
-		ControlPlane(), Nodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(),
-		EarlierBaremetalOperator(), AddressManager(),
-		InClusterAddressManager(), Tools(), Linters(),
+		ControlPlane(), Nodes(), EarlierNodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(),
+		EarlierBaremetalOperator(), AddressManager(), InClusterAddressManager(), Tools(), Linters(),
 	} {
 		sets[set.Name] = set
 	}

@@ -8,9 +8,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
 	capi "sigs.k8s.io/cluster-api/test/e2e"
 	"sigs.k8s.io/cluster-api/test/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
 // The contexts of the specs of Cluster API live as long as the suite.
@@ -71,6 +75,31 @@ var _ = Describe("rolling out", func() {
 		return capi.KCPAndMachineDeploymentRolloutSpecInput{
 			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
 			ArtifactFolder: artefacts("kcp-md-rollout"), PostNamespaceCreated: withHosts(3), Flavor: "rollout",
+		}
+	})
+})
+
+var _ = Describe("upgrading Kubernetes", func() {
+	capi.ClusterUpgradeConformanceSpec(background, func() capi.ClusterUpgradeConformanceSpecInput {
+		return capi.ClusterUpgradeConformanceSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("upgrade"), PostNamespaceCreated: withHosts(3),
+			WorkerMachineCount: ptr.To[int64](1), SkipConformanceTests: true,
+		}
+	})
+})
+
+// The class puts the Kubernetes version of the nodes into the URL of their image.
+var _ = Describe("upgrading Kubernetes by the ClusterClass", func() {
+	capi.ClusterUpgradeConformanceSpec(background, func() capi.ClusterUpgradeConformanceSpecInput {
+		versioned := lab.VersionedNodeImage("{version}")
+		return capi.ClusterUpgradeConformanceSpecInput{
+			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
+			ArtifactFolder: artefacts("upgrade-topology"), PostNamespaceCreated: withHosts(3), Flavor: ptr.To("topology"),
+			WorkerMachineCount: ptr.To[int64](1), SkipConformanceTests: true,
+			ClusterctlVariables: map[string]string{
+				"IMAGE_URL": bmc.ImageURL(versioned), "IMAGE_CHECKSUM": bmc.ChecksumURL(versioned),
+			},
 		}
 	})
 })

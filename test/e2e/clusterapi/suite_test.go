@@ -12,11 +12,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	capi "sigs.k8s.io/cluster-api/test/e2e"
 	"sigs.k8s.io/cluster-api/test/framework/clusterctl"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
 const (
@@ -25,6 +27,9 @@ const (
 
 	// labMachines run at once at most: the management machine, a control-plane node and three workers.
 	labMachines = 5
+
+	// upgradedTemplate is the Metal3MachineTemplate of nodes after an upgrade in the flavour upgrades.
+	upgradedTemplate = "upgraded"
 
 	// startLimit holds on a machine where everything has to be built first.
 	startLimit = 50 * time.Minute
@@ -58,7 +63,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	}
 	started := time.Now()
 	running, err := lab.Start(ctx, lab.Options{
-		Name: labName, Machines: labMachines,
+		Name: labName, Machines: labMachines, EarlierKubernetes: true,
 		Progress: func(format string, args ...any) {
 			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 		},
@@ -87,6 +92,7 @@ func configure(ctx context.Context) {
 		"cluster-template.yaml":             filepath.Join("..", "..", "lab", "templates", "plain"),
 		"cluster-template-remediation.yaml": filepath.Join("templates", "remediation"),
 		"cluster-template-rollout.yaml":     filepath.Join("templates", "rollout"),
+		"cluster-template-upgrades.yaml":    filepath.Join("templates", "upgrades"),
 	} {
 		template, err := bed.lab.Kustomize(ctx, folder, "--load-restrictor=LoadRestrictionsNone")
 		Expect(err).NotTo(HaveOccurred())
@@ -96,10 +102,10 @@ func configure(ctx context.Context) {
 	program := bed.lab.Management().Clusterctl()
 	repository := filepath.Dir(program.Config)
 	version := onlyVersion(repository, "infrastructure-metal3")
-	plain, err := os.ReadFile(filepath.Join(templates, "cluster-template.yaml"))
+	nodes, err := os.ReadFile(filepath.Join(templates, "cluster-template-upgrades.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(templates, "clusterclass-metal3.yaml"),
-		classOf(filepath.Join(repository, "infrastructure-metal3", version), plain), 0o600)).To(Succeed())
+		classOf(filepath.Join(repository, "infrastructure-metal3", version), nodes), 0o600)).To(Succeed())
 	known := map[string]string{
 		"REPOSITORY": repository, "TEMPLATES": templates,
 		"CLUSTER_API_VERSION": onlyVersion(repository, "cluster-api"), "METAL3_VERSION": version,
@@ -114,7 +120,17 @@ func configure(ctx context.Context) {
 	})), 0o600)).To(Succeed())
 
 	bed.config = clusterctl.LoadE2EConfig(ctx, clusterctl.LoadE2EConfigInput{ConfigPath: expanded})
-	bed.config.Variables = map[string]string{"KUBERNETES_VERSION": binaries.KubernetesVersion}
+	earlier := lab.VersionedNodeImage(binaries.EarlierKubernetesVersion)
+	bed.config.Variables = map[string]string{
+		"KUBERNETES_VERSION":                 binaries.KubernetesVersion,
+		capi.KubernetesVersionUpgradeFrom:    binaries.EarlierKubernetesVersion,
+		capi.KubernetesVersionUpgradeTo:      binaries.KubernetesVersion,
+		"EARLIER_IMAGE_URL":                  bmc.ImageURL(earlier),
+		"EARLIER_IMAGE_CHECKSUM":             bmc.ChecksumURL(earlier),
+		capi.CPMachineTemplateUpgradeTo:      upgradedTemplate,
+		capi.WorkersMachineTemplateUpgradeTo: upgradedTemplate,
+		"ETCD_IMAGE_TAG":                     binaries.EtcdVersion, "COREDNS_IMAGE_TAG": binaries.CoreDNSVersion,
+	}
 	for _, variable := range program.Variables {
 		name, value, _ := strings.Cut(variable, "=")
 		bed.config.Variables[name] = value

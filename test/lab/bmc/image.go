@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
 // NodeImage is the name of the image that makes a node of a machine.
@@ -22,6 +21,8 @@ const (
 	mediumSuffix   = ".iso"
 	checksumSuffix = ".sha256sum"
 )
+
+var imageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // manifest is the content of an image.
 type manifest struct {
@@ -53,8 +54,9 @@ func ChecksumURL(name string) string { return ImageURL(name) + checksumSuffix }
 
 // AddImage serves an image of the root file system that a key names. An image of that name is replaced.
 func (s *Server) AddImage(name, rootKey string) error {
-	if err := network.CheckMachine(name); err != nil {
-		return fmt.Errorf("the name of an image has to be like that of a machine: %w", err)
+	if !imageName.MatchString(name) || strings.HasSuffix(name, mediumSuffix) {
+		return fmt.Errorf("the name of the image is %q: use lower-case letters, digits, - and ., with a letter or a digit at "+
+			"both ends, and another suffix than %s", name, mediumSuffix)
 	}
 	content, err := json.Marshal(manifest{RootFS: rootKey})
 	if err != nil {

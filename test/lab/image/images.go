@@ -23,6 +23,9 @@ const (
 	// imagesLimit is how long packing may take.
 	imagesLimit = 10 * time.Minute
 
+	// programsFolder is where images of Kubernetes have their programs.
+	programsFolder = "/usr/local/bin/"
+
 	// unprivileged is who the managers of Cluster API run as.
 	unprivileged = "65532:65532"
 )
@@ -48,11 +51,11 @@ func (w workshop) stable(ctx context.Context, parts parts, root, managers string
 		label: "packing container images",
 		limit: imagesLimit,
 		make: func(ctx context.Context, target string) error {
-			proxy, err := proxyImage(parts, root)
+			kubernetes, err := kubernetesImages(parts, root, binaries.KubernetesVersion)
 			if err != nil {
 				return err
 			}
-			images := slices.Concat(kubernetesImages(parts), []Image{proxy, nameServerImage(names)}, managerImages(managers))
+			images := slices.Concat(kubernetes, sharedImages(parts), []Image{nameServerImage(names)}, managerImages(managers))
 			return packAll(ctx, images, target)
 		},
 	})
@@ -77,21 +80,34 @@ func packAll(ctx context.Context, images []Image, folder string) error {
 	return work.Wait()
 }
 
-func kubernetesImages(parts parts) []Image {
-	const programs = "/usr/local/bin/"
-	inKubernetes := func(program, folder string) Image {
+// kubernetesImages are those of a release of Kubernetes. The image of kube-proxy also has the programs that kube-proxy
+// calls in any of its modes. iptables opens its modules by name, so Programs cannot find them.
+func kubernetesImages(parts parts, root, version string) ([]Image, error) {
+	tools, err := Programs(root, "nft", "iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save",
+		"ip6tables-restore", "conntrack", "ipset", "/usr/lib/*/xtables/*.so")
+	if err != nil {
+		return nil, err
+	}
+	image := func(program, folder string, more ...File) Image {
 		return Image{
-			Names: []string{"registry.k8s.io/" + program + ":" + binaries.KubernetesVersion},
-			Files: []File{{Path: programs + program, From: filepath.Join(folder, program)}},
+			Names: []string{"registry.k8s.io/" + program + ":" + version},
+			Files: append(more, File{Path: programsFolder + program, From: filepath.Join(folder, program)}),
 		}
 	}
 	return []Image{
-		inKubernetes("kube-apiserver", parts.control),
-		inKubernetes("kube-controller-manager", parts.control),
-		inKubernetes("kube-scheduler", parts.kubernetes),
+		image("kube-apiserver", parts.control),
+		image("kube-controller-manager", parts.control),
+		image("kube-scheduler", parts.kubernetes),
+		image("kube-proxy", parts.kubernetes, tools...),
+	}, nil
+}
+
+// sharedImages are those that all releases of Kubernetes use in a lab.
+func sharedImages(parts parts) []Image {
+	return []Image{
 		{
 			Names: []string{"registry.k8s.io/etcd:" + binaries.EtcdVersion},
-			Files: []File{{Path: programs + "etcd", From: filepath.Join(parts.control, "etcd")}},
+			Files: []File{{Path: programsFolder + "etcd", From: filepath.Join(parts.control, "etcd")}},
 		},
 		{
 			Names: []string{
@@ -104,20 +120,6 @@ func kubernetesImages(parts parts) []Image {
 			User:       "65535:65535",
 		},
 	}
-}
-
-// proxyImage is kube-proxy with the programs that it calls in any of its modes. The modules of iptables are opened by
-// name, so no program says that it needs them.
-func proxyImage(parts parts, root string) (Image, error) {
-	files, err := Programs(root, "nft", "iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save",
-		"ip6tables-restore", "conntrack", "ipset", "/usr/lib/*/xtables/*.so")
-	if err != nil {
-		return Image{}, err
-	}
-	return Image{
-		Names: []string{"registry.k8s.io/kube-proxy:" + binaries.KubernetesVersion},
-		Files: append(files, File{Path: "/usr/local/bin/kube-proxy", From: filepath.Join(parts.kubernetes, "kube-proxy")}),
-	}, nil
 }
 
 func nameServerImage(folder string) Image {
