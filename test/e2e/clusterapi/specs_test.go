@@ -114,11 +114,11 @@ var _ = Describe("replacing an unhealthy machine", func() {
 	})
 })
 
-var _ = Describe("moving a cluster to its own control plane", func() {
+var _ = Describe("moving a cluster to its own control plane, and upgrading Kubernetes there", func() {
 	capi.SelfHostedSpec(background, func() capi.SelfHostedSpecInput {
 		return capi.SelfHostedSpecInput{
 			E2EConfig: bed.config, ClusterctlConfigPath: bed.clusterctl, BootstrapClusterProxy: bed.proxy,
-			ArtifactFolder: artefacts("self-hosted"), PostNamespaceCreated: withHostsOrOperator(2), SkipUpgrade: true,
+			ArtifactFolder: artefacts("self-hosted"), PostNamespaceCreated: withHostsOrOperator(3), Flavor: "upgrades",
 		}
 	})
 })
