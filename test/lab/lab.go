@@ -142,37 +142,6 @@ func (l *Lab) explain(ctx context.Context) error {
 	return nil
 }
 
-// Prepare builds what all labs share, unless it is cached. Start does that too. Call Prepare to do it
-// earlier.
-func Prepare(ctx context.Context, progress Progress) error {
-	checkout, err := binaries.Root()
-	if err != nil {
-		return err
-	}
-	prepared := &Lab{options: Options{Progress: progress}, checkout: checkout}
-	if err := prepared.prepare(ctx); err != nil {
-		return err
-	}
-	// They change with the checkout and are packed for each lab; this leaves them compiled.
-	_, err = endpointImages(ctx, checkout, &lines{progress: progress})
-	return err
-}
-
-// prepare makes what all labs share.
-func (l *Lab) prepare(ctx context.Context) error {
-	output := &lines{progress: l.options.Progress}
-	packed, err := endpoint.IronicImage(ctx, output)
-	if err != nil {
-		return err
-	}
-	l.ironicImage = packed.Names[0]
-	if l.artefacts, err = image.Ensure(ctx, l.checkout, output, packed); err != nil || !l.options.EarlierKubernetes {
-		return err
-	}
-	l.earlier, err = l.artefacts.Earlier(ctx)
-	return err
-}
-
 // acquire claims the name of the lab and removes the files of an earlier one.
 func (l *Lab) acquire(ctx context.Context) error {
 	if err := waitUnclaimed(ctx, l.options.Name); err != nil {
