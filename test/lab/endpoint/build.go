@@ -29,10 +29,11 @@ const buildLimit = 10 * time.Minute
 //go:embed cmd/entry entry
 var entrySources embed.FS
 
-// ironicKey changes with the content of the image of Ironic.
-func ironicKey() (string, error) {
+// imitationKey changes with the content of the image of Ironic with the entry points of the lab.
+func imitationKey() (string, error) {
 	parts := []string{
-		ironic.RootKey(), runtime.Version(), runtime.GOARCH, fmt.Sprint(ironicFiles(""), ironicEnvironment()), ironicUser,
+		ironic.RootKey(), runtime.Version(), runtime.GOARCH, fmt.Sprint(firmware(), entryPoints(""), ironicEnvironment()),
+		ironicUser,
 	}
 	err := fs.WalkDir(entrySources, ".", func(name string, file fs.DirEntry, err error) error {
 		if err != nil || file.IsDir() || !isSource(name) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
@@ -24,6 +25,9 @@ const (
 	// ironicUser is the user and group of the containers, as in the upstream images.
 	ironicUser = "997:994"
 
+	// downloaderSource is the environment variable with the path of the script of metal3-io/ironic-ipa-downloader.
+	downloaderSource = "IPA_DOWNLOADER"
+
 	// guardProgram is where the pods look for the guard.
 	guardProgram = "/guard"
 	// noUsers and noGroups are for an image that has none from elsewhere.
@@ -33,16 +37,14 @@ const (
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
-// IronicImageName is the name of the image of IronicImage. It makes nothing, and changes with the image.
-func IronicImageName() (string, error) {
-	key, err := ironicKey()
-	return ironicRepository + ":" + key, err
-}
-
-// IronicImage is the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. What its root file system lacks
-// in the cache is built, which takes minutes the first time. Progress is for people.
+// IronicImage is the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. With IRONIC_IMAGE_SOURCE, it has
+// the scripts and templates of that checkout, and otherwise the entry points of the lab. It builds what the cache lacks,
+// which takes minutes the first time. Progress is for people.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
-	key, err := ironicKey()
+	if source := os.Getenv(ironic.ImageSource); source != "" {
+		return sourceImage(ctx, source, progress)
+	}
+	key, err := imitationKey()
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -60,21 +62,40 @@ func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	}
 	return image.Image{
 		Names: []string{ironicRepository + ":" + key}, Key: key, User: ironicUser, Environment: ironicEnvironment(),
-		Folder: root, Files: ironicFiles(program.path),
+		Folder: root, Files: append(firmware(), entryPoints(program.path)...),
+	}, nil
+}
+
+// sourceImage is the image with the scripts and templates of a checkout of metal3-io/ironic-image.
+func sourceImage(ctx context.Context, source string, progress io.Writer) (image.Image, error) {
+	root, key, err := ironic.EnsureImageRoot(ctx, source, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	environment := append(ironicEnvironment(), ironic.ImageOptions()...)
+	key = hash(key, fmt.Sprint(firmware(), environment), ironicUser)
+	return image.Image{
+		Names: []string{ironicRepository + ":" + key}, Key: key, User: ironicUser, Environment: environment,
+		Folder: root, Files: firmware(),
 	}, nil
 }
 
 // ironicEnvironment is what Python needs: to write text, and a place for what belongs to no user.
 func ironicEnvironment() []string { return []string{"LC_ALL=C.UTF-8", "HOME=/tmp"} }
 
-// ironicFiles are what the image has on top of its root file system.
-func ironicFiles(program string) []image.File {
+// entryPoints are the entry points of the lab under the names of the scripts.
+func entryPoints(program string) []image.File {
 	// The folder /bin is a link, through which no file of an image may go.
 	files := []image.File{{Path: "/usr" + entry.RunIronic, From: program}}
 	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
 		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
 	}
-	files = append(files, image.File{Path: entry.PartitionFile, Content: []byte("partition\n")})
+	return append(files, image.File{Path: entry.PartitionFile, Content: []byte("partition\n")})
+}
+
+// firmware is what machines boot from the network.
+func firmware() []image.File {
+	var files []image.File
 	for _, firmware := range []struct{ name, debian string }{
 		{"snponly-x86_64.efi", "snponly.efi"}, {"undionly.kpxe", "undionly.kpxe"},
 	} {
@@ -111,22 +132,40 @@ func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image
 	}, nil
 }
 
-// DownloaderImage is the image of the container download, with the archive of Ramdisk in it. Progress is for people.
-func DownloaderImage(ctx context.Context, checkout string, _ io.Writer) (image.Image, error) {
+// DownloaderImage is the image of the container download, with the archive of Ramdisk in it. With IPA_DOWNLOADER, it has
+// that script, and otherwise an entry point of the lab. Progress is for people.
+func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	archive, err := Ramdisk()
 	if err != nil {
 		return image.Image{}, fmt.Errorf("packing the ramdisk: %w", err)
 	}
-	program, err := build(ctx, entryProgram(checkout))
-	if err != nil {
-		return image.Image{}, err
+	packed := image.Image{
+		Names: []string{DownloaderImageName}, User: ironicUser, Entrypoint: []string{entry.GetResource},
+		Environment: []string{"IPA_BASEURI=file://" + entry.RamdiskFolder},
+		Files:       []image.File{{Path: path.Join(entry.RamdiskFolder, entry.RamdiskArchive), Content: archive}},
 	}
-	return image.Image{
-		Names: []string{DownloaderImageName}, Key: hash(program.key, string(archive)), User: ironicUser,
-		Entrypoint: []string{entry.GetResource},
-		Files: []image.File{
-			{Path: entry.GetResource, From: program.path},
-			{Path: path.Join(entry.RamdiskFolder, entry.RamdiskArchive), Content: archive},
-		},
-	}, nil
+	if script := os.Getenv(downloaderSource); script != "" {
+		content, err := os.ReadFile(script)
+		if err != nil {
+			return image.Image{}, fmt.Errorf("reading the script of %s: %w", downloaderSource, err)
+		}
+		programs, err := shellPrograms(ctx, progress)
+		packed.Key = hash(string(content), string(archive))
+		packed.Files = append(append(packed.Files, programs...), image.File{Path: entry.GetResource, From: script})
+		return packed, err
+	}
+	program, err := build(ctx, entryProgram(checkout))
+	packed.Key = hash(program.key, string(archive))
+	packed.Files = append(packed.Files, image.File{Path: entry.GetResource, From: program.path})
+	return packed, err
+}
+
+// shellPrograms are the programs that the script of the downloader calls.
+func shellPrograms(ctx context.Context, progress io.Writer) ([]image.File, error) {
+	debian, err := image.EnsureDebian(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	return image.Programs(debian, "bash", "awk", "basename", "cat", "chmod", "cp", "curl", "gzip", "ln", "mkdir",
+		"mktemp", "mv", "rm", "tar", "tr")
 }

@@ -94,16 +94,6 @@ func TestEntryImportsTheStandardLibrary(t *testing.T) {
 	}
 }
 
-func TestIronicImageName(t *testing.T) {
-	first, err := IronicImageName()
-	if err != nil || !strings.HasPrefix(first, "lab.invalid/metal3-ironic:") || len(first) != len(ironicRepository)+17 {
-		t.Fatalf("got %s, %v", first, err)
-	}
-	if second, err := IronicImageName(); err != nil || second != first {
-		t.Errorf("got %s and %s, %v", first, second, err)
-	}
-}
-
 func TestSourcesOfTheKey(t *testing.T) {
 	for name, want := range map[string]bool{
 		"entry/settings.go": true, "entry/templates/httpd.conf.tmpl": true, "cmd/entry/main.go": true,

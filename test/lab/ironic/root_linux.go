@@ -36,6 +36,8 @@ var packages = []string{
 	// What serves images and the API with TLS, addresses, and the first program of a machine that boots from the network.
 	"apache2-bin", "dnsmasq-base", "ipxe",
 	"ca-certificates",
+	// Programs that the scripts of the image call.
+	"crudini", "curl", "ipcalc-ng", "ipmitool", "iproute2", "jq", "libcap2-bin", "procps", "python3-watchdog",
 	// debootstrap and apt do not see that the cryptography of Python needs it.
 	"python3-cffi-backend",
 }
