@@ -17,7 +17,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/configdrive"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
