@@ -465,7 +465,7 @@ func TestPassJoinsErrors(t *testing.T) {
 	}
 }
 
-func TestPassNamesWhatItCouldNotWrite(t *testing.T) {
+func TestPassNamesAFailedWrite(t *testing.T) {
 	for fail, want := range map[string]string{
 		`"metadata"`: "writing Metal3Machine machine-0: refused",
 		`"status"`:   "writing the status of Metal3Machine machine-0: refused",
@@ -612,7 +612,7 @@ func TestMilestones(t *testing.T) {
 	}
 }
 
-func TestPassShowsThatItCouldNotSave(t *testing.T) {
+func TestPassReportsAFailedSave(t *testing.T) {
 	refused := apierrors.NewForbidden(infrav1.GroupVersion.WithResource("metal3machines").GroupResource(), "machine-0",
 		errors.New("a policy says no"))
 	cases := map[string]struct {

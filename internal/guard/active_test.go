@@ -11,7 +11,7 @@ import (
 // activeInterval is the resolution of the times in which an Ironic is active.
 const activeInterval = 2 * time.Millisecond
 
-// activity looks at the Ironics of some nodes all the time, and notes which of them are active.
+// activity continuously records which Ironics of some nodes are active.
 type activity struct {
 	census
 
@@ -19,9 +19,8 @@ type activity struct {
 	stalled sync.Map
 }
 
-// takeActivity looks until the test ends. An Ironic is active while it can act on a board controller: its node had the
-// VIP since its container started, so clients may have told it of hosts, and one of its processes is neither stopped nor
-// dead.
+// takeActivity records until the test ends. An Ironic is active while it can use a BMC: its node has had the VIP
+// since its container started, so clients may have registered nodes, and one of its processes is running.
 func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	tb.Helper()
 	a := &activity{census: census{every: activeInterval}}
@@ -51,7 +50,7 @@ func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	return a
 }
 
-// every calls the function again and again until the channel is closed.
+// every calls the function at an interval until the channel is closed.
 func every(interval time.Duration, stop <-chan struct{}, do func()) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -65,7 +64,7 @@ func every(interval time.Duration, stop <-chan struct{}, do func()) {
 	}
 }
 
-// served returns true if the VIP was on the node while the container that runs did.
+// served returns true if the VIP was on the node during the life of the running container.
 func (k *kubelet) served() bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// boards are the board controllers of computers on the network of a node, and the server of their image.
+// boards are the BMCs of computers on the network of a node, and the server of their image.
 type boards struct {
 	*bmc.Server
 	node    *node
 	network *computer.Network
 }
 
-// imageName is the image that all computers get.
+// imageName is the image of all computers.
 const imageName = "system"
 
 // startBoards serves until the test ends.
@@ -38,7 +38,7 @@ func (n *node) startBoards() *boards {
 	return b
 }
 
-// image is what Ironic has to know of the image.
+// image returns the image in the format of Ironic.
 func (b *boards) image() map[string]any {
 	return map[string]any{
 		"image_source":       b.network.Actual(bmc.ImageURL(imageName)),
@@ -46,7 +46,7 @@ func (b *boards) image() map[string]any {
 	}
 }
 
-// changes counts what the board controllers were asked to change so far.
+// changes counts the changes that the BMCs were asked for.
 func (b *boards) changes() int {
 	count := 0
 	for _, operation := range b.Operations() {
@@ -57,7 +57,7 @@ func (b *boards) changes() int {
 	return count
 }
 
-// computed is a computer with its board controller.
+// computed is a computer with its BMC.
 type computed struct {
 	*computer.Computer
 	boards *boards
@@ -65,13 +65,13 @@ type computed struct {
 	mac    string
 }
 
-// Who may use the board controllers.
+// Credentials of the BMCs.
 const (
 	boardUser     = "operator"
 	boardPassword = "secret"
 )
 
-// compute makes a computer that is off until the test ends. One agent at a time has the address of the node.
+// compute adds a computer that is off, until the test ends. Only one agent at a time has the address of the node.
 func (b *boards) compute(number byte) *computed {
 	t := b.node.lab.t
 	t.Helper()
@@ -85,7 +85,7 @@ func (b *boards) compute(number byte) *computed {
 	return made
 }
 
-// node is what Ironic has to know of the computer.
+// node returns the computer in the format of Ironic.
 func (c *computed) node() nodes.CreateOpts {
 	server, system := bmc.RedfishAddress(c.name)
 	return ironic.RedfishNode("metal3~"+c.name, ironic.Board{
