@@ -22,7 +22,7 @@ func command(variables map[string]string, arguments ...string) (int, string) {
 	return code, said.String()
 }
 
-func TestMainRefuses(t *testing.T) {
+func TestMainReturnsErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		arguments []string
@@ -59,7 +59,7 @@ func TestMainRefuses(t *testing.T) {
 	}
 }
 
-func TestEnvironmentThatCannotBeUsed(t *testing.T) {
+func TestInvalidEnvironment(t *testing.T) {
 	t.Parallel()
 	for name, variables := range map[string]map[string]string{
 		"PROVISIONING_IP is":   {"PROVISIONING_IP": "here"},

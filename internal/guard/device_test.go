@@ -97,8 +97,8 @@ func TestChoosesItsInterface(t *testing.T) {
 	})
 }
 
-// TestTellsTwoInterfacesApart has two interfaces that fit. The guard reports an error and uses none.
-func TestTellsTwoInterfacesApart(t *testing.T) {
+// TestTwoInterfacesFit has two interfaces that fit. The guard reports an error and uses none.
+func TestTwoInterfacesFit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n, absent := l.addNode("n"), l.addNode("absent")

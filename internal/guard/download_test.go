@@ -135,9 +135,9 @@ func TestDownloadAfterAReboot(t *testing.T) {
 // TestDownloadAfterAPowerLoss repeats interrupted downloads and those of damaged files.
 func TestDownloadAfterAPowerLoss(t *testing.T) {
 	for name, lose := range map[string]func(d download) error{
-		"a file is truncated":       func(d download) error { return os.Truncate(d.images[1], 5) },
-		"other content":             func(d download) error { return os.WriteFile(d.images[0], make([]byte, 20), 0o600) },
-		"the record is empty":   func(d download) error { return os.Truncate(d.record, 0) },
+		"a file is truncated":     func(d download) error { return os.Truncate(d.images[1], 5) },
+		"other content":           func(d download) error { return os.WriteFile(d.images[0], make([]byte, 20), 0o600) },
+		"the record is empty":     func(d download) error { return os.Truncate(d.record, 0) },
 		"the record is truncated": func(d download) error { return os.Truncate(d.record, 64) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestDownloadAfterAPowerLoss(t *testing.T) {
 	}
 }
 
-// TestDownloadRecordsWhatIsThere uses and records files of the node image.
-func TestDownloadRecordsWhatIsThere(t *testing.T) {
+// TestDownloadRecordsExistingFiles uses and records files of the node image.
+func TestDownloadRecordsExistingFiles(t *testing.T) {
 	server, d := upstream(t)
 	noError(t, os.MkdirAll(filepath.Dir(d.images[0]), 0o700))
 	for _, image := range d.images {

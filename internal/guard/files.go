@@ -27,7 +27,7 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		case <-ctx.Done():
 			return
 		case <-due.C:
-		case <-g.look:
+		case <-g.update:
 		}
 		g.writeFiles(settings, time.Now())
 		g.reportSpeakers(time.Now())
@@ -144,7 +144,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	g.keeper.Want(wanted)
 }
 
-// directoryOf identifies the state directory: keepalived watches the one that it found, not the one that came after.
+// directoryOf identifies the state directory: keepalived watches the directory that existed at its start.
 func directoryOf(settings vip.NodeSettings) string {
 	info, err := os.Stat(settings.Files.State)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestChoose(t *testing.T) {
 		// says are parts of the error.
 		says []string
 	}{
-		"a name":             {reason: "the interface may come later", settings: byName, want: "provisioning"},
+		"a name":                      {reason: "the interface may come later", settings: byName, want: "provisioning"},
 		"a name without an interface": {reason: "another interface is no replacement", settings: byName, links: []address.Link{nic}, want: "provisioning"},
 
 		"MAC": {reason: "the node has one of the listed addresses", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12"), nic}, want: "ens3"},

@@ -60,13 +60,13 @@ func (l *Leases) extend(index int, addresses []netip.Addr, validity time.Duratio
 			failures = append(failures, fmt.Errorf("extending the lease of %s: %w", found.prefix.Addr(), err))
 		}
 	}
-	return errors.Join(append(failures, l.takeBack(index, before))...)
+	return errors.Join(append(failures, l.removeAdded(index, before))...)
 }
 
-// takeBack removes addresses that were removed just before their renewal, which added them again. The kernel cannot
-// renew only existing addresses, but reports when each was added, in hundredths of a second. takeBack misses an
+// removeAdded removes addresses that were removed just before their renewal, which added them again. The kernel cannot
+// renew only existing addresses, but reports when each was added, in hundredths of a second. removeAdded misses an
 // address that was added just before; the end of the lease removes it.
-func (l *Leases) takeBack(index int, before []entry) error {
+func (l *Leases) removeAdded(index int, before []entry) error {
 	after, err := l.kernel.list(index)
 	if err != nil {
 		return fmt.Errorf("listing the addresses of the interface: %w", err)

@@ -70,9 +70,9 @@ func (i Interface) withLeases(earlier Interface) Interface {
 }
 
 // renewing returns the observation with the lease of an event.
-func (i Interface) renewing(told entry) Interface {
+func (i Interface) renewing(renewed entry) Interface {
 	i.leases = maps.Clone(i.leases)
-	i.leases[told.prefix] = lease{created: told.added, renewed: told.renewed}
+	i.leases[renewed.prefix] = lease{created: renewed.added, renewed: renewed.renewed}
 	return i
 }
 

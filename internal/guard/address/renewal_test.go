@@ -54,9 +54,9 @@ func TestWatcherFollowsLeases(t *testing.T) {
 	}
 }
 
-// TestWatcherStandsStill stops the watcher. It must judge renewals by the times of the kernel, not by the time of the
+// TestWatcherIsStopped stops the watcher. It must judge renewals by the times of the kernel, not by the time of the
 // read.
-func TestWatcherStandsStill(t *testing.T) {
+func TestWatcherIsStopped(t *testing.T) {
 	t.Parallel()
 	// The kernel counts in hundredths of a second.
 	const patience, ticks = 600 * time.Millisecond, 60

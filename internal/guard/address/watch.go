@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 )
 
-// lookAgain is the interval of observations without an event.
-const lookAgain = 10 * time.Second
+// observeEvery is the interval of observations without an event.
+const observeEvery = 10 * time.Second
 
 // Groups of events, from rtnetlink.h of the kernel.
 const (
@@ -105,17 +105,17 @@ func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interfac
 		return seen, false
 	}
 	// An unreadable event counts as a change.
-	told, err := readEntry(event.Data)
-	if err != nil || !slices.Contains(w.Virtual, told.prefix.Addr()) {
+	renewed, err := readEntry(event.Data)
+	if err != nil || !slices.Contains(w.Virtual, renewed.prefix.Addr()) {
 		return seen, false
 	}
-	return seen.renewing(told).following(seen, w.Virtual, w.patience()), true
+	return seen.renewing(renewed).following(seen, w.Virtual, w.patience()), true
 }
 
-// await returns after a relevant event or after lookAgain. It returns true if the kernel dropped events for a slow
+// await returns after a relevant event or after observeEvery. It returns true if the kernel dropped events for a slow
 // reader.
 func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed bool, err error) {
-	if err := k.file.SetReadDeadline(time.Now().Add(lookAgain)); err != nil {
+	if err := k.file.SetReadDeadline(time.Now().Add(observeEvery)); err != nil {
 		return false, err
 	}
 	for isOver := false; !isOver; {

@@ -210,7 +210,7 @@ func TestChurn(t *testing.T) {
 			}
 			stopped <- errors.Join(failures...)
 		}()
-		err = lookDuringChurn()
+		err = observeDuringChurn()
 		close(stop)
 		return errors.Join(err, <-stopped)
 	})
@@ -222,8 +222,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// lookDuringChurn repeatedly observes eth0 and extends its leases.
-func lookDuringChurn() error {
+// observeDuringChurn repeatedly observes eth0 and extends its leases.
+func observeDuringChurn() error {
 	var leases address.Leases
 	defer leases.Close()
 	for range 100 {

@@ -37,10 +37,10 @@ func TestParse(t *testing.T) {
 			payload: append([]byte{0x31, 51, 0, 1, 0, 20, 0, 0}, netip.MustParseAddr("fd00:22::2").AsSlice()...),
 			want:    advert.Advertisement{RouterID: 51, Addresses: []netip.Addr{netip.MustParseAddr("fd00:22::2")}},
 		},
-		"empty":          {reason: "nothing", isIPv4: true, refused: true},
-		"short":          {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
-		"version 4":      {reason: "an unknown version", payload: []byte{0x41, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
-		"another type":   {reason: "only advertisements are defined", payload: []byte{0x32, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"empty":                       {reason: "nothing", isIPv4: true, refused: true},
+		"short":                       {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
+		"version 4":                   {reason: "an unknown version", payload: []byte{0x41, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"another type":                {reason: "only advertisements are defined", payload: []byte{0x32, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
 		"count of addresses too high": {reason: "the packet has fewer addresses", payload: []byte{0x31, 1, 1, 9, 0, 0, 0, 0, 1, 2, 3, 4}, isIPv4: true, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRenewedCertificate: the kubelet replaces its certificate in place, and the next question uses it.
+// TestRenewedCertificate replaces the certificate in place, as the kubelet does. The next request uses it.
 func TestRenewedCertificate(t *testing.T) {
 	t.Parallel()
 	var last string
@@ -26,7 +26,7 @@ func TestRenewedCertificate(t *testing.T) {
 	}
 	first := ask()
 	if ask() != first {
-		t.Error("another certificate is used, and none was renewed")
+		t.Error("the request uses another certificate")
 	}
 	renewed := filepath.Join(filepath.Dir(reader.Kubeconfig), "kubelet.pem")
 	if err := os.WriteFile(renewed+".new", []byte(clientPair(t)), 0o600); err != nil {
@@ -36,6 +36,6 @@ func TestRenewedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ask() == first {
-		t.Error("the kubelet renewed its certificate, and the old one goes on to be used")
+		t.Error("the request uses the old certificate")
 	}
 }
