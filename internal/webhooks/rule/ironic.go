@@ -116,7 +116,7 @@ func takeover(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 			ironic.Takeover, infrav1.TakeoverAfterMove))}
 	case silence.Duration <= 0:
 		return field.ErrorList{field.Invalid(path, silence.Duration.String(),
-			"is no time at all; use more than 0s, or omit it for never")}
+			"is not positive; raise it, or omit it for never")}
 	default:
 		return nil
 	}

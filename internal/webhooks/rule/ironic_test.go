@@ -404,7 +404,7 @@ func TestIronicOtherFields(t *testing.T) {
 		"no silence": {
 			reason: "zero is invalid",
 			change: func(ironic *infrav1.Ironic) { ironic.TakeoverAfterSilence = lasting(0) },
-			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is no time at all; use more than 0s, or omit ` +
+			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is not positive; raise it, or omit ` +
 				"it for never"},
 		},
 		"secrets without name": {

@@ -67,11 +67,11 @@ func random[T client.Object](
 			after.SetDeletionTimestamp(nil)
 			before.SetDeletionTimestamp(nil)
 			if defaulter != nil {
-				fillsOnce(t, seed, empty(), defaulter)
-				fillsOnce(t, seed, after, defaulter)
+				defaultsOnce(t, seed, empty(), defaulter)
+				defaultsOnce(t, seed, after, defaulter)
 			}
-			standsStill(t, seed, after, validator)
-			standsStill(t, seed, empty(), validator)
+			admitsNoChange(t, seed, after, validator)
+			admitsNoChange(t, seed, empty(), validator)
 			_, _ = validator.ValidateCreate(t.Context(), empty())
 			_, _ = validator.ValidateCreate(t.Context(), after)
 			_, _ = validator.ValidateUpdate(t.Context(), before, after)
@@ -81,7 +81,7 @@ func random[T client.Object](
 	})
 }
 
-func fillsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter admission.Defaulter[T]) {
+func defaultsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter admission.Defaulter[T]) {
 	t.Helper()
 	if err := defaulter.Default(t.Context(), object); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
@@ -95,7 +95,7 @@ func fillsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter ad
 	}
 }
 
-func standsStill[T client.Object](t *testing.T, seed int64, object T, validator admission.Validator[T]) {
+func admitsNoChange[T client.Object](t *testing.T, seed int64, object T, validator admission.Validator[T]) {
 	t.Helper()
 	same, ok := object.DeepCopyObject().(T)
 	if !ok {
