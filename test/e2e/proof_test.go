@@ -45,9 +45,9 @@ func picturesOf(hosts []bmov1alpha1.BareMetalHost, except ...string) map[string]
 			continue
 		}
 		status := host.Status
-		// The first one is the time of the last change, errors are counted again, and BMO reads the power when it asks the
-		// next time: what the BMCs were asked for shows whether it changed. The others know an object by its version, which is
-		// another one in another cluster, and BMO finds again that a host is detached.
+		// LastUpdated is the time of the last change, BMO counts errors again, and it reads the power later: the
+		// requests to the BMCs show whether it changed. The other fields contain versions of objects, which a move
+		// changes, and BMO detects again that a host is detached.
 		status.LastUpdated, status.ErrorCount, status.PoweredOn = nil, 0, false
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
