@@ -21,7 +21,7 @@ import (
 const (
 	// The manager is idle when it sends no request in this number of samples, and uses less than idle of a processor
 	// between two samples: during a long list it sends no request either.
-	quietSamples    = 4
+	quietSamples  = 4
 	quietInterval = 250 * time.Millisecond
 	idle          = 30 * time.Millisecond
 
