@@ -64,7 +64,7 @@ func (c *cluster) crashIronic() {
 	t := c.t
 	holder := c.holder("before", c.all...)
 	containers := holder.kubelet.count()
-	eventually(t, generous, "Ironic answers", c.knows(c.api))
+	eventually(t, generous, "Ironic answers", c.registered(c.api))
 	_, err := nodes.Create(t.Context(), c.api, nodes.CreateOpts{Driver: "fake-hardware", Name: "before-the-crash"}).Extract()
 	must(t, err)
 	before := holder.kubelet.running()
@@ -73,7 +73,7 @@ func (c *cluster) crashIronic() {
 		if slices.Contains(holder.kubelet.ironics(), before[0]) {
 			return "the previous Ironic still answers"
 		}
-		return c.knows(c.api, "before-the-crash")()
+		return c.registered(c.api, "before-the-crash")()
 	})
 	if count := holder.kubelet.count(); count != containers {
 		t.Errorf("there were %d containers of Ironic before the crash, and %d after it", containers, count)
@@ -103,12 +103,12 @@ func (c *cluster) pullCable() *node {
 	if again := transitions(next, "backup"); again != lost {
 		t.Errorf("the next holder released the VIP when the cable was plugged in: %s", again)
 	}
-	eventually(t, patient, "its Ironic is empty", c.knows(holder.api(everyAddress)))
+	eventually(t, patient, "its Ironic is empty", c.registered(holder.api(everyAddress)))
 	return next
 }
 
-// TestCableReturns plugs the cable of the former holder in. Without a carrier, the kernel queues packets until it
-// knows the hardware addresses of the peers. The next holder must not receive these old packets.
+// TestCableReturns plugs the cable of the former holder in. Without a carrier, the kernel queues packets until it has
+// the hardware addresses of the peers. The next holder must not receive these old packets.
 func TestCableReturns(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -142,7 +142,7 @@ func TestCableReturns(t *testing.T) {
 func (c *cluster) divide() {
 	t := c.t
 	holder := c.holder("before", c.all...)
-	eventually(t, generous, "Ironic answers", c.knows(c.api))
+	eventually(t, generous, "Ironic answers", c.registered(c.api))
 	_, err := nodes.Create(t.Context(), c.api, nodes.CreateOpts{Driver: "fake-hardware", Name: "before-the-cut"}).Extract()
 	must(t, err)
 	starts := map[*node]int{}
@@ -160,7 +160,7 @@ func (c *cluster) divide() {
 	}
 	next := c.holder("one holder remains", c.all...)
 	throughout(t, 2*time.Second, "one holder remains", heldBy(next, c.all...))
-	eventually(t, patient, "its Ironic is empty", c.knows(next.api(everyAddress)))
+	eventually(t, patient, "its Ironic is empty", c.registered(next.api(everyAddress)))
 }
 
 // move plugs the node into another, empty bridge of the switch.

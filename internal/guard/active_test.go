@@ -25,12 +25,12 @@ func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	tb.Helper()
 	a := &activity{census: census{every: activeInterval}}
 	stop := make(chan struct{})
-	var lookers sync.WaitGroup
+	var observers sync.WaitGroup
 	for _, n := range nodes {
 		var pids atomic.Pointer[[]int]
 		pids.Store(&[]int{})
-		lookers.Go(func() { every(100*time.Millisecond, stop, func() { found := n.kubelet.ironics(); pids.Store(&found) }) })
-		lookers.Go(func() {
+		observers.Go(func() { every(100*time.Millisecond, stop, func() { found := n.kubelet.ironics(); pids.Store(&found) }) })
+		observers.Go(func() {
 			every(activeInterval, stop, func() {
 				_, isStalled := a.stalled.Load(n.name)
 				acts := func(pid int) bool { return !hasStopped(pid) && !isDying(pid) }
@@ -45,7 +45,7 @@ func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	}
 	tb.Cleanup(func() {
 		close(stop)
-		lookers.Wait()
+		observers.Wait()
 	})
 	return a
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askInterval is the interval of the ARP requests of a client, and the resolution of its measurements.
-const askInterval = 10 * time.Millisecond
+// requestInterval is the interval of the ARP requests of a client, and the resolution of its measurements.
+const requestInterval = 10 * time.Millisecond
 
 // claim is one answer to an ARP request for the VIP.
 type claim struct {
@@ -35,7 +35,7 @@ type census struct {
 // takeCensus sends requests from a client until the test ends. It also keeps the answers of other nodes.
 func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	tb.Helper()
-	c := &census{names: map[string]string{}, every: askInterval}
+	c := &census{names: map[string]string{}, every: requestInterval}
 	for _, n := range nodes {
 		link, err := n.links.LinkByName("eth0")
 		must(tb, err)
@@ -52,7 +52,7 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 		return err
 	}))
 	must(tb, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
-	question := question(link.Attrs().HardwareAddr, client.address4.AsSlice())
+	request := arpRequest(link.Attrs().HardwareAddr, client.address4.AsSlice())
 	broadcast := &unix.SockaddrLinklayer{
 		Protocol: binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}), Ifindex: link.Attrs().Index,
 		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
@@ -60,10 +60,10 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	stop := make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
-		ticks := time.NewTicker(askInterval)
+		ticks := time.NewTicker(requestInterval)
 		defer ticks.Stop()
 		for {
-			_ = unix.Sendto(socket, question, 0, broadcast)
+			_ = unix.Sendto(socket, request, 0, broadcast)
 			select {
 			case <-stop:
 				return
@@ -80,7 +80,7 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	return c
 }
 
-func question(hardware net.HardwareAddr, own []byte) []byte {
+func arpRequest(hardware net.HardwareAddr, own []byte) []byte {
 	packet := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	packet = append(append(packet, hardware...), own...)
 	packet = append(packet, make([]byte, 6)...)
@@ -207,7 +207,7 @@ func (c *census) shared(then time.Time) time.Duration {
 func (c *census) settled(while time.Duration) func() string {
 	return func() string {
 		claims := c.since(time.Now().Add(-while))
-		if len(claims) < int(while/askInterval)/2 {
+		if len(claims) < int(while/requestInterval)/2 {
 			return fmt.Sprintf("%d answers in %s", len(claims), while)
 		}
 		for _, claim := range claims {
@@ -234,9 +234,9 @@ func TestShared(t *testing.T) {
 	began := time.Now()
 	// Each letter is the answer to one request. A dot is no answer, and 2 is an answer of a and of b.
 	heard := func(text string) *census {
-		c := &census{every: askInterval}
+		c := &census{every: requestInterval}
 		for i, letter := range text {
-			at := began.Add(time.Duration(i) * askInterval)
+			at := began.Add(time.Duration(i) * requestInterval)
 			switch letter {
 			case '.':
 			case '2':
@@ -260,7 +260,7 @@ func TestShared(t *testing.T) {
 		"once":       {reason: "one answer counts", in: "aaaabaaaa", want: 1},
 	} {
 		got := heard(test.in).shared(began)
-		if want := time.Duration(test.want) * askInterval; got > want || got < want-2*time.Millisecond {
+		if want := time.Duration(test.want) * requestInterval; got > want || got < want-2*time.Millisecond {
 			t.Errorf("%s: %s: got %s, want %s", name, test.reason, got, want)
 		}
 	}

@@ -63,8 +63,8 @@ func (c *cluster) known(client *gophercloud.ServiceClient) ([]string, error) {
 	return names, err
 }
 
-// knows returns nothing when an Ironic has registered exactly these nodes.
-func (c *cluster) knows(client *gophercloud.ServiceClient, want ...string) func() string {
+// registered returns nothing when an Ironic has registered exactly these nodes.
+func (c *cluster) registered(client *gophercloud.ServiceClient, want ...string) func() string {
 	return func() string {
 		names, err := c.known(client)
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *cluster) enrol(of *computed) *nodes.Node {
 	must(c.t, err)
 	c.change(node.Name, nodes.TargetManage, nodes.Manageable)
 	_, err = nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/instance_info", Value: of.boards.image(),
+		Op: nodes.AddOp, Path: "/instance_info", Value: of.bmcs.image(),
 	}}).Extract()
 	must(c.t, err)
 	return node
@@ -134,7 +134,7 @@ func (c *cluster) beginDeploy(of *computed) *nodes.Node {
 // deploy deploys a computer.
 func (c *cluster) deploy(of *computed) *nodes.Node {
 	c.t.Helper()
-	eventually(c.t, generous, "Ironic answers at the VIP", c.knows(c.api))
+	eventually(c.t, generous, "Ironic answers at the VIP", c.registered(c.api))
 	node := c.beginDeploy(of)
 	c.reaches(node.Name, nodes.Active)
 	if found := differs("boot ramdisk, write image, off, boot disk", of.Happened()); found != "" {

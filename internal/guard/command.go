@@ -29,7 +29,7 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
        guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the VIP: stop it (SIGSTOP)
                                                      when the VIP leaves, and kill it and fail when the term is
                                                      over; with --while-vip it starts with the VIP
-       guard probe livez|readyz [flags]              ask a running guard
+       guard probe livez|readyz [flags]              probe a running guard
        guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
                      [--copy=FROM:TO]...             copy this program for containers that do not have it, make
                                                      directories, and copies of files, that belong to a user, and
@@ -203,14 +203,14 @@ func probeCommand(ctx context.Context, arguments []string, environment Environme
 	}
 	switch arguments[0] {
 	case "livez", "readyz":
-		return 0, ask(ctx, "http://"+*listen+"/"+arguments[0])
+		return 0, probe(ctx, "http://"+*listen+"/"+arguments[0])
 	default:
 		return exitUsage, fmt.Errorf("%q is no probe; livez or readyz is required", arguments[0])
 	}
 }
 
-// ask returns an error unless the guard of this node answers 200.
-func ask(ctx context.Context, address string) error {
+// probe returns an error unless the guard of this node answers 200.
+func probe(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)

@@ -221,7 +221,7 @@ func TestProbesOfARunningGuard(t *testing.T) {
 	t.Parallel()
 	_, n := alone(t)
 	for _, probe := range []string{"livez", "readyz"} {
-		if code, body := n.ask("/" + probe); code != http.StatusOK {
+		if code, body := n.get("/" + probe); code != http.StatusOK {
 			t.Errorf("%s says %d %s", probe, code, body)
 		}
 	}
@@ -232,7 +232,7 @@ func TestProbesOfARunningGuard(t *testing.T) {
 		}
 	}
 	n.process = guardProcess
-	_, page := n.ask("/metrics")
+	_, page := n.get("/metrics")
 	for _, line := range []string{
 		"metal3_guard_vip_holder 1", "metal3_guard_ironic_ok 1", `metal3_guard_armed{reason="Management"} 1`,
 		`metal3_guard_vip_transitions_total{to="holder"} 1`, "metal3_guard_keepalived_running 1",

@@ -57,14 +57,14 @@ func TestChoosesItsInterface(t *testing.T) {
 	gate := n.startNamedGate("trap 'exit 0' TERM; echo started on $PROVISIONING_INTERFACE as $0; while :; do sleep 0.05; done")
 	n.start()
 	eventually(t, generous, "no interface fits", func() string {
-		code, body := n.ask("/readyz")
+		code, body := n.get("/readyz")
 		if code != http.StatusServiceUnavailable || !strings.Contains(body, "an address of its own in 172.30.0.0/24") ||
 			!strings.Contains(body, "eth0") || !strings.Contains(body, "mgmt0") {
 			return body
 		}
 		return differs("metal3_guard_settings_valid 0", n.metric("settings_valid")) + differs("missing", n.file("interface"))
 	})
-	if code, body := n.ask("/livez"); code != http.StatusOK {
+	if code, body := n.get("/livez"); code != http.StatusOK {
 		t.Errorf("a guard that waits for its interface is killed: %s", body)
 	}
 
@@ -119,7 +119,7 @@ func TestTwoInterfacesFit(t *testing.T) {
 	<-n.ended
 	n.start()
 	eventually(t, generous, "the next guard chooses again", func() string {
-		_, body := n.ask("/readyz")
+		_, body := n.get("/readyz")
 		if !strings.Contains(body, "interfaces [eth0 mgmt0] have") {
 			return body
 		}

@@ -70,7 +70,7 @@ type machines struct {
 	socket int
 
 	mutex   sync.Mutex
-	asked   int
+	sent    int
 	answers map[dhcpv4.TransactionID][]*dhcpv4.DHCPv4
 }
 
@@ -118,22 +118,22 @@ func (n *node) bootMachines(tb testing.TB) *machines {
 // send sends a request of a machine and returns the transaction. The answer is a broadcast: the machine has no
 // address yet.
 func (m *machines) send(machine byte, kind dhcpv4.MessageType, also ...dhcpv4.Modifier) dhcpv4.TransactionID {
-	question, err := dhcpv4.New(append([]dhcpv4.Modifier{
+	message, err := dhcpv4.New(append([]dhcpv4.Modifier{
 		dhcpv4.WithMessageType(kind), dhcpv4.WithHwAddr(cardOf(machine)), dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithOption(dhcpv4.OptClientArch(iana.EFI_X86_64)),
 	}, also...)...)
 	if err != nil {
-		m.tb.Errorf("making a question: %v", err)
+		m.tb.Errorf("creating a message: %v", err)
 		return dhcpv4.TransactionID{}
 	}
 	m.mutex.Lock()
-	m.asked++
+	m.sent++
 	m.mutex.Unlock()
 	// While the cable is unplugged, there is no receiver.
-	_ = unix.Sendto(m.socket, question.ToBytes(), 0, &unix.SockaddrInet4{
+	_ = unix.Sendto(m.socket, message.ToBytes(), 0, &unix.SockaddrInet4{
 		Port: dhcpv4.ServerPort, Addr: [4]byte{255, 255, 255, 255},
 	})
-	return question.TransactionID
+	return message.TransactionID
 }
 
 func (m *machines) listen(stop <-chan struct{}) {
@@ -165,8 +165,8 @@ func (m *machines) to(transaction dhcpv4.TransactionID) []*dhcpv4.DHCPv4 {
 	return slices.Clone(m.answers[transaction])
 }
 
-// ask repeats a request until a server answers. A server first probes the address, and may just have started.
-func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
+// exchange repeats a request until a server answers. A server first probes the address, and may just have started.
+func (m *machines) exchange(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
 	var sent []dhcpv4.TransactionID
 	var said *dhcpv4.DHCPv4
@@ -190,8 +190,8 @@ func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DH
 // lease gets an address for a machine.
 func (m *machines) lease(machine byte) net.IP {
 	m.tb.Helper()
-	offer := m.ask("an offer", func() dhcpv4.TransactionID { return m.send(machine, dhcpv4.MessageTypeDiscover) })
-	given := m.ask("a lease", func() dhcpv4.TransactionID {
+	offer := m.exchange("an offer", func() dhcpv4.TransactionID { return m.send(machine, dhcpv4.MessageTypeDiscover) })
+	given := m.exchange("a lease", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOptionCopied(offer, dhcpv4.OptionServerIdentifier),
 			dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr)))
 	})
@@ -205,14 +205,14 @@ func (m *machines) lease(machine byte) net.IP {
 // rebind requests the renewal of a lease from all servers, initReboot its validity after a restart.
 func (m *machines) rebind(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	return m.ask("an answer to REBIND", func() dhcpv4.TransactionID {
+	return m.exchange("an answer to REBIND", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(address))
 	})
 }
 
 func (m *machines) initReboot(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	return m.ask("an answer to INIT-REBOOT", func() dhcpv4.TransactionID {
+	return m.exchange("an answer to INIT-REBOOT", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(address)))
 	})
 }
@@ -280,6 +280,6 @@ func (m *machines) judge() []string {
 			}
 		}
 	}
-	m.tb.Logf("%d offers to %d questions, by %v", count, m.asked, slices.Sorted(maps.Keys(servers)))
+	m.tb.Logf("%d offers to %d requests, by %v", count, m.sent, slices.Sorted(maps.Keys(servers)))
 	return slices.Sorted(maps.Keys(servers))
 }

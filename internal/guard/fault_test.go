@@ -28,12 +28,12 @@ func TestInterfaceMayComeLate(t *testing.T) {
 	n.startIronic()
 	n.start()
 	eventually(t, generous, "the guard waits", func() string {
-		if code, body := n.ask("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "interface") {
+		if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "interface") {
 			return fmt.Sprint("readyz says ", code, " ", body)
 		}
 		return ""
 	})
-	if code, body := n.ask("/livez"); code != http.StatusOK {
+	if code, body := n.get("/livez"); code != http.StatusOK {
 		t.Errorf("livez says %d %s while the guard waits for its interface", code, body)
 	}
 	n.plug("eth0")

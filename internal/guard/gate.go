@@ -73,7 +73,7 @@ type passage struct {
 	// seen is the last observation of the interface.
 	seen address.Interface
 
-	// leaving is true when the gate was asked to end.
+	// leaving is true after the gate got SIGTERM.
 	leaving bool
 
 	// life is the state of the program in its term, for UntilLost.
@@ -104,7 +104,7 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 		select {
 		case <-done:
 			done, p.leaving = nil, true
-			p.ask()
+			p.terminate()
 		case <-p.ended():
 			if code, over := p.result(); over {
 				return code, nil
@@ -192,8 +192,8 @@ func (p *passage) start(variables []string) error {
 	return err
 }
 
-// ask sends SIGTERM to the program. A stopped program does not handle it, and is killed with its database.
-func (p *passage) ask() {
+// terminate sends SIGTERM to the program. A stopped program does not handle it, and is killed with its database.
+func (p *passage) terminate() {
 	switch {
 	case p.child == nil:
 	case p.life.frozen:

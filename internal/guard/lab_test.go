@@ -141,7 +141,7 @@ func eventually(tb testing.TB, limit time.Duration, what string, missing func() 
 	tb.Helper()
 	began := time.Now()
 	for {
-		looked := time.Now()
+		begun := time.Now()
 		left := missing()
 		if left == "" {
 			return
@@ -149,7 +149,7 @@ func eventually(tb testing.TB, limit time.Duration, what string, missing func() 
 		if time.Since(began) > limit {
 			tb.Fatalf("%s: not within %s: %s", what, limit, left)
 		}
-		<-time.After(max(checkInterval, min(4*time.Since(looked), 20*checkInterval)))
+		<-time.After(max(checkInterval, min(4*time.Since(begun), 20*checkInterval)))
 	}
 }
 
@@ -637,14 +637,14 @@ func (n *node) ready() string {
 	if n.file("ironic-ok") != "1" {
 		return n.name + ": ironic-ok is " + n.file("ironic-ok")
 	}
-	if code, body := n.ask("/readyz"); code != http.StatusOK {
+	if code, body := n.get("/readyz"); code != http.StatusOK {
 		return fmt.Sprintf("%s: readyz says %d %s", n.name, code, body)
 	}
 	return ""
 }
 
-// ask requests a page of the guard.
-func (n *node) ask(page string) (int, string) {
+// get requests a page of the guard.
+func (n *node) get(page string) (int, string) {
 	client := n.client()
 	client.Timeout = 5 * time.Second
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:9650"+page, http.NoBody)
@@ -660,7 +660,7 @@ func (n *node) ask(page string) (int, string) {
 
 // metric returns the lines of a metric.
 func (n *node) metric(name string) string {
-	_, body := n.ask("/metrics")
+	_, body := n.get("/metrics")
 	return strings.Join(regexp.MustCompile(`(?m)^metal3_guard_`+name+`\b.*$`).FindAllString(body, -1), "\n")
 }
 
@@ -708,7 +708,7 @@ func (n *node) startIronic() {
 		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
 	})
 	api.HandleFunc("GET /v1", func(http.ResponseWriter, *http.Request) {})
-	secure := &http.Server{Handler: askPassword(api), TLSConfig: &tls.Config{
+	secure := &http.Server{Handler: requirePassword(api), TLSConfig: &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return n.pair.Load(), nil },
 	}}
 	behind := &http.Server{Handler: api}
@@ -719,8 +719,8 @@ func (n *node) startIronic() {
 	n.lab.t.Cleanup(n.stopIronic)
 }
 
-// askPassword requires the password for all paths except the version of the API.
-func askPassword(api http.Handler) http.Handler {
+// requirePassword requires the password for all paths except the version of the API.
+func requirePassword(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		username, password, _ := request.BasicAuth()
 		if request.URL.Path != "/v1" && (username != "ironic" || password != "secret") {

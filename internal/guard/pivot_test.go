@@ -32,8 +32,8 @@ func TestPivot(t *testing.T) {
 	must(t, os.Remove(m.path("etc", "armed")))
 	eventually(t, generous, "management alone is armed", heldBy(m, c.all...))
 	eventually(t, generous, "clients reach management", c.serves(m))
-	boards := c.client.startBoards()
-	running, started := boards.compute(0), boards.compute(1)
+	bmcs := c.client.startBMCs()
+	running, started := bmcs.compute(0), bmcs.compute(1)
 	first, second := machines.lease(1), machines.lease(2)
 	deployed := c.deploy(running)
 	c.arm(m, standbys...)
@@ -107,12 +107,12 @@ func (c *cluster) handOver(m *node, started *computed, machines *machines, first
 	census := c.takeCensus(t, c.client, c.all...)
 	before := m.kubelet.count()
 	goOn := c.inTheMiddle(started)
-	changes := started.boards.changes()
+	changes := started.bmcs.changes()
 	began := time.Now()
 	m.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", noHolder(m))
 	holder := c.holder("demotion", c.all...)
-	eventually(t, generous, "the network knows the next holder", func() string { return differs(holder.name, census.holder()) })
+	eventually(t, generous, "the network has learnt the next holder", func() string { return differs(holder.name, census.holder()) })
 	if overlap := census.overlap(began, m.name); overlap > 0 {
 		t.Errorf("management answered for the VIP for %s after the first answer of %s", overlap, holder.name)
 	}
@@ -143,7 +143,7 @@ func (c *cluster) handOver(m *node, started *computed, machines *machines, first
 		return differs(fmt.Sprint(true), fmt.Sprint(image != ""))
 	})
 	throughout(t, 2*time.Second, "no Ironic continues the deployment", func() string {
-		return differs(fmt.Sprint(changes), fmt.Sprint(started.boards.changes()))
+		return differs(fmt.Sprint(changes), fmt.Sprint(started.bmcs.changes()))
 	})
 }
 
@@ -151,12 +151,12 @@ func (c *cluster) handOver(m *node, started *computed, machines *machines, first
 // image.
 func (c *cluster) inTheMiddle(of *computed) (goOn func()) {
 	c.t.Helper()
-	goOn, err := of.boards.HoldImage(imageName)
+	goOn, err := of.bmcs.HoldImage(imageName)
 	must(c.t, err)
 	c.t.Cleanup(goOn)
 	c.beginDeploy(of)
 	eventually(c.t, time.Minute, "the agent waits for the image", func() string {
-		return differs("1", fmt.Sprint(of.boards.Held(imageName)))
+		return differs("1", fmt.Sprint(of.bmcs.Held(imageName)))
 	})
 	return goOn
 }
@@ -164,15 +164,15 @@ func (c *cluster) inTheMiddle(of *computed) (goOn func()) {
 // adopt adopts a node as BMO does after it lost its registration. It does not affect the machine.
 func (c *cluster) adopt(running *computed, before *nodes.Node) {
 	t := c.t
-	eventually(t, patient, "the next Ironic answers and is empty", c.knows(c.api))
+	eventually(t, patient, "the next Ironic answers and is empty", c.registered(c.api))
 	_, err := nodes.Get(t.Context(), c.api, before.UUID).Extract()
 	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		t.Errorf("the previous node: %v, want 404", err)
 	}
-	changes := running.boards.changes()
+	changes := running.bmcs.changes()
 	c.enrol(running)
 	c.change(before.Name, nodes.TargetAdopt, nodes.Active)
-	if now := running.boards.changes(); now != changes {
+	if now := running.bmcs.changes(); now != changes {
 		t.Errorf("adopting made %d changes on a BMC", now-changes)
 	}
 	if did := running.Happened(); did != "" {
@@ -183,7 +183,7 @@ func (c *cluster) adopt(running *computed, before *nodes.Node) {
 // moveBack arms the management node again, whose Ironic is empty.
 func (c *cluster) moveBack(m *node) {
 	eventually(c.t, patient, "management is ready", m.ready)
-	eventually(c.t, patient, "the demoted Ironic is empty", c.knows(m.api(everyAddress)))
+	eventually(c.t, patient, "the demoted Ironic is empty", c.registered(m.api(everyAddress)))
 	must(c.t, os.Remove(m.path("etc", "armed")))
 	eventually(c.t, generous, "management holds the VIP again", heldBy(m, c.all...))
 }

@@ -113,7 +113,7 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
 			available := isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)
 			if !available {
-				g.Expect(e.home.WakeControlPlanes(ctx)).To(Succeed())
+				g.Expect(e.home.ReconcileControlPlanes(ctx)).To(Succeed())
 			}
 			g.Expect(available).To(BeTrue(), machine.Name)
 		}

@@ -161,7 +161,7 @@ func run(ctx context.Context, machine string, command ...string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// reboots returns how often the BMC of a machine was asked to power it on since a time.
+// reboots returns the number of power-on requests to the BMC of a machine since a time.
 func reboots(since time.Time, machine string) int {
 	count := 0
 	for _, operation := range changesOf(since, machine) {

@@ -80,13 +80,13 @@ func (e *endpoint) setBMOCredentials(ctx context.Context, settings ironicapi.End
 func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironicapi.Endpoint, status int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		g.Expect(ask(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
+		g.Expect(readDrivers(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
 	}, patiently()...).Should(Succeed())
 }
 
-// ask requests the drivers from Ironic on a machine, or at the VIP if the machine is empty, and returns the HTTP
+// readDrivers requests the drivers of Ironic on a machine, or at the VIP if the machine is empty, and returns the HTTP
 // status.
-func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
+func readDrivers(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(as.Authority) {
 		return 0, errors.New("the authority of Ironic is not a certificate")
@@ -159,7 +159,7 @@ func (e *endpoint) untilOnlyHolderServes(ctx context.Context) {
 			if node == e.seen.Held.Last() {
 				want = http.StatusOK
 			}
-			g.Expect(ask(ctx, node, bed.lab.Ironic())).To(Equal(want), node)
+			g.Expect(readDrivers(ctx, node, bed.lab.Ironic())).To(Equal(want), node)
 		}, patiently()...).Should(Succeed())
 	}
 }

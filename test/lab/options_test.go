@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkout makes a folder that has releases.
+// checkout creates a folder with releases.
 func checkout(t *testing.T, releases ...string) string {
 	t.Helper()
 	folder := t.TempDir()

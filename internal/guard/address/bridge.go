@@ -32,7 +32,7 @@ func (k *kernel) observeUplinks(bridge *Interface) error {
 		request.AddData(nl.NewIfInfomsg(syscall.AF_UNSPEC))
 		master := uint32(bridge.Index) //nolint:gosec // An index is positive.
 		request.AddData(nl.NewRtAttr(syscall.IFLA_MASTER, nl.Uint32Attr(master)))
-		return k.ask(request, func(message []byte) error {
+		return k.send(request, func(message []byte) error {
 			port, err := netlink.LinkDeserialize(nil, message)
 			// A kernel without this filter lists all interfaces.
 			if err != nil || port.Attrs().MasterIndex != bridge.Index || slices.Contains(guestTypes, port.Type()) {

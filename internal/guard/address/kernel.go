@@ -84,8 +84,8 @@ func (k *kernel) receive() ([]syscall.NetlinkMessage, error) {
 	return syscall.ParseNetlinkMessage(k.buffer[:size])
 }
 
-// ask sends a request and calls the function for each part of the answer.
-func (k *kernel) ask(request *nl.NetlinkRequest, part func([]byte) error) error {
+// send sends a request and calls the function for each part of the answer.
+func (k *kernel) send(request *nl.NetlinkRequest, part func([]byte) error) error {
 	if err := k.file.SetReadDeadline(time.Now().Add(answerPatience)); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (l *Leases) extend(index int, addresses []netip.Addr, validity time.Duratio
 	for _, found := range before {
 		request, err := found.extended(validity)
 		if err == nil {
-			err = l.kernel.ask(request, func([]byte) error { return nil })
+			err = l.kernel.send(request, func([]byte) error { return nil })
 		}
 		if err != nil {
 			failures = append(failures, fmt.Errorf("extending the lease of %s: %w", found.prefix.Addr(), err))
@@ -127,7 +127,7 @@ func (k *kernel) remove(found entry) error {
 			request.AddData(nl.NewRtAttr(int(kind), attribute.Value))
 		}
 	}
-	err = k.ask(request, func([]byte) error { return nil })
+	err = k.send(request, func([]byte) error { return nil })
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return nil
 	}

@@ -47,7 +47,7 @@ func (k *kernel) list(index int) ([]entry, error) {
 		header := nl.NewIfAddrmsg(syscall.AF_UNSPEC)
 		header.Index = uint32(index) //nolint:gosec // An index is positive.
 		request.AddData(header)
-		return k.ask(request, func(message []byte) error {
+		return k.send(request, func(message []byte) error {
 			if int(nl.DeserializeIfAddrmsg(message).Index) != index {
 				return nil
 			}

@@ -17,15 +17,15 @@ func TestRenewedCertificate(t *testing.T) {
 		last = string(request.TLS.PeerCertificates[0].Raw)
 		_, _ = fmt.Fprint(writer, object(`{}`))
 	})
-	ask := func() string {
+	connect := func() string {
 		t.Helper()
 		if _, err := reader.Read(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		return last
 	}
-	first := ask()
-	if ask() != first {
+	first := connect()
+	if connect() != first {
 		t.Error("the request uses another certificate")
 	}
 	renewed := filepath.Join(filepath.Dir(reader.Kubeconfig), "kubelet.pem")
@@ -35,7 +35,7 @@ func TestRenewedCertificate(t *testing.T) {
 	if err := os.Rename(renewed+".new", renewed); err != nil {
 		t.Fatal(err)
 	}
-	if ask() == first {
+	if connect() == first {
 		t.Error("the request uses the old certificate")
 	}
 }

@@ -1,6 +1,5 @@
-// Package endpoint makes the container images that the pods of the Ironic endpoint run in a lab: those that this
-// provider renders for control-plane nodes and those of config/ironic, with nothing changed but the names of the
-// images.
+// Package endpoint creates the container images for the pods of the Ironic endpoint in a lab: those that this provider
+// renders for control-plane nodes and those of config/ironic. Only the names of the images are changed.
 //
 //	IronicImage      Debian's Ironic, Apache httpd and dnsmasq, behind the entry points and the environment of
 //	                 quay.io/metal3-io/ironic
@@ -8,15 +7,14 @@
 //	DownloaderImage  the entry point and the environment of quay.io/metal3-io/ironic-ipa-downloader, with a ramdisk to
 //	                 download
 //
-// The entry points are one program, cmd/entry, that is called by the names that it has in the upstream images, reads
-// the same variables and files, writes the configuration and becomes the real program. See package entry.
+// The entry points are one program, cmd/entry, with the names of the upstream images. It reads the same variables and
+// files, writes the configuration and executes the real program. See package entry.
 //
-// Programs are kept in the cache as lab-endpoint-KEY; such a folder may be removed whenever nothing is being packed.
+// The cache keeps programs in folders named lab-endpoint-KEY, which may be removed while no image is being packed.
 //
-// It is for labs and nothing else. It leaves out what these pods do not use: waiting for an address, MariaDB,
-// JSON-RPC, the exporter, iPXE with TLS, drivers for real hardware. A variable that asks for one of these is an error,
-// not ignored.
+// The images lack features that these pods do not use: waiting for an address, MariaDB, JSON-RPC, the exporter, iPXE
+// with TLS, drivers for real hardware. A variable that enables one of them is an error.
 //
-// The trade-off: what upstream's shell scripts do is done again, from their contract. A change of that contract is not
-// seen here; a change of the pods is.
+// The entry points implement the contract of the upstream shell scripts again. A change of that contract is not
+// detected here; a change of the pods is.
 package endpoint

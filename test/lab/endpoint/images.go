@@ -24,23 +24,23 @@ const (
 	// ironicUser is the user and group of the containers, as in the upstream images.
 	ironicUser = "997:994"
 
-	// guardProgram is where the pods look for the guard.
+	// guardProgram is the path of the guard in the pods.
 	guardProgram = "/guard"
-	// noUsers and noGroups are for an image that has none from elsewhere.
+	// noUsers and noGroups are the files of an image without a root file system.
 	noUsers, noGroups = "root:x:0:0:root:/:/usr/sbin/nologin\n", "root:x:0:\n"
 
-	// bootPrograms is where Debian has what tftpFolder offers.
+	// bootPrograms is the folder of Debian with the files of tftpFolder.
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
-// IronicImageName is the name of the image of IronicImage. It makes nothing, and changes with the image.
+// IronicImageName returns the name of the image of IronicImage. It builds nothing. It changes with the image.
 func IronicImageName() (string, error) {
 	key, err := ironicKey()
 	return ironicRepository + ":" + key, err
 }
 
-// IronicImage is the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. What its root file system lacks
-// in the cache is built, which takes minutes the first time. Progress is for people.
+// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It builds missing parts of
+// its root file system, which takes minutes the first time.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	key, err := ironicKey()
 	if err != nil {
@@ -64,12 +64,12 @@ func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	}, nil
 }
 
-// ironicEnvironment is what Python needs: to write text, and a place for what belongs to no user.
+// ironicEnvironment is the environment of Python: the encoding, and a home folder.
 func ironicEnvironment() []string { return []string{"LC_ALL=C.UTF-8", "HOME=/tmp"} }
 
-// ironicFiles are what the image has on top of its root file system.
+// ironicFiles are the files on top of the root file system of the image.
 func ironicFiles(program string) []image.File {
-	// The folder /bin is a link, through which no file of an image may go.
+	// /bin is a symbolic link, which paths of files of an image must not contain.
 	files := []image.File{{Path: "/usr" + entry.RunIronic, From: program}}
 	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
 		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
@@ -85,8 +85,8 @@ func ironicFiles(program string) []image.File {
 	return files
 }
 
-// GuardImage is the image of the container guard, and of those that prepare the others: the guard of a checkout and
-// keepalived of the Debian that machines run. Progress is for people.
+// GuardImage returns the image of the container guard and of the init containers: the guard of a checkout and
+// keepalived of the Debian of the machines.
 func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	debian, err := image.EnsureDebian(ctx, progress)
 	if err != nil {
@@ -111,7 +111,7 @@ func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image
 	}, nil
 }
 
-// DownloaderImage is the image of the container download, with the archive of Ramdisk in it. Progress is for people.
+// DownloaderImage returns the image of the container download, with the archive of Ramdisk.
 func DownloaderImage(ctx context.Context, checkout string, _ io.Writer) (image.Image, error) {
 	archive, err := Ramdisk()
 	if err != nil {
