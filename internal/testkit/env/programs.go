@@ -33,7 +33,7 @@ type programs struct {
 	progress io.Writer
 }
 
-// findPrograms looks for etcd and kube-apiserver: in the folder that the user names; among those that were built
+// findPrograms finds etcd and kube-apiserver: in the folder that the user names; among those that were built
 // before; among those that setup-envtest has or downloads; and builds them when all that fails.
 func findPrograms(ctx context.Context, root string, options Options) (programs, error) {
 	found := programs{root: root, progress: options.Progress}
