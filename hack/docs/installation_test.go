@@ -144,9 +144,9 @@ func TestDocumentsInstallTestedVersions(t *testing.T) {
 	}
 }
 
-// TestBMOHasWhatTheInstallationBuilds requires that the folder of BMO in the installation exists and has the pinned
+// TestBMOHasTheFolderOfTheInstallation requires that the folder of BMO in the installation exists and has the pinned
 // image.
-func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
+func TestBMOHasTheFolderOfTheInstallation(t *testing.T) {
 	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
 	match := regexp.MustCompile(`baremetal-operator/([a-z0-9/_-]+)\?ref=`).FindStringSubmatch(read(t, installation))
 	if match == nil {
@@ -164,8 +164,8 @@ func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
 	}
 }
 
-// TestTheNodeImageHasWhatTheFlavoursCall requires the units and programs of the flavours in the recipe of the image.
-func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
+// TestNodeImageHasTheProgramsOfFlavours requires the units and programs of the flavours in the recipe of the image.
+func TestNodeImageHasTheProgramsOfFlavours(t *testing.T) {
 	page := read(t, installation)
 	match := regexp.MustCompile(`(?ms)^cat > image\.json <<END\n(.*?)^END$`).FindStringSubmatch(page)
 	if match == nil {
@@ -204,9 +204,9 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 	}
 }
 
-// TestClusterctlReadsWhatDocumentsPaste requires that each clusterctl.yaml in a document is valid and has this
+// TestClusterctlReadsTheConfigurationsOfDocuments requires that each clusterctl.yaml in a document is valid and has this
 // provider.
-func TestClusterctlReadsWhatDocumentsPaste(t *testing.T) {
+func TestClusterctlReadsTheConfigurationsOfDocuments(t *testing.T) {
 	written := regexp.MustCompile(`(?ms)^( *)cat > clusterctl\.yaml <<(?:END\n.*?^ *END|EOF\n.*?^ *EOF)$`)
 	found := 0
 	for name, text := range texts(t) {

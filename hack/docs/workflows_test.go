@@ -78,7 +78,7 @@ func scripts(t *testing.T) string {
 	return all.String()
 }
 
-func TestTheMakefileHasWhatWorkflowsRun(t *testing.T) {
+func TestMakefileHasTheTargetsOfWorkflows(t *testing.T) {
 	known := sets.New[string]()
 	defined := regexp.MustCompile(`(?m)^(?:([a-z0-9-]+):|([A-Z_]+) \?=)`)
 	for _, match := range defined.FindAllStringSubmatch(read(t, "Makefile"), -1) {
@@ -140,8 +140,8 @@ func makeDefault(t *testing.T, name string) string {
 	return match[1]
 }
 
-// TestTheReleaseSignsWhatItPushes requires the variables of the registry, because a fork pushes to its own registry.
-func TestTheReleaseSignsWhatItPushes(t *testing.T) {
+// TestReleaseSignsPushedImages requires the variables of the registry, because a fork pushes to its own registry.
+func TestReleaseSignsPushedImages(t *testing.T) {
 	release := workflows(t)["release.yaml"].Jobs["release"]
 	calls := scripts(t)
 	for _, target := range []string{"images", "release-manifests"} {

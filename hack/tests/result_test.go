@@ -103,7 +103,7 @@ func TestReadLive(t *testing.T) {
 	}
 }
 
-func TestSummaryNamesWhatDidNotRun(t *testing.T) {
+func TestSummaryNamesSkippedTests(t *testing.T) {
 	outcome, _ := read(step{name: "all"})
 	for range 3 {
 		outcome.skipped = append(outcome.skipped, skip{"./p/good TestOther", "needs root"})

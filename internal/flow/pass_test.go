@@ -186,7 +186,7 @@ func ready(machine *infrav1.Metal3Machine, status metav1.ConditionStatus, reason
 	conditions.Set(machine, metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message})
 }
 
-func TestPassWritesNothingWhenNothingChanged(t *testing.T) {
+func TestUnchangedPassSendsNoWrite(t *testing.T) {
 	w := newWorld(t, build.Finalizers(ours))
 	machine := w.begin()
 	ready(machine, metav1.ConditionTrue, "Ready", "")

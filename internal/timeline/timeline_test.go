@@ -119,7 +119,7 @@ func TestZooms(t *testing.T) {
 	}
 }
 
-func TestNewOfNothing(t *testing.T) {
+func TestNewWithoutEvents(t *testing.T) {
 	page := timeline.New("Empty", time.Now(), nil, nil)
 	if _, err := page.Render(); err != nil || len(page.Ticks) != 1 {
 		t.Errorf("%v, %d ticks", err, len(page.Ticks))

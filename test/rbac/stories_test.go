@@ -166,7 +166,7 @@ func (i *world) onManagementNode(ctx context.Context, name string) {
 
 // describeUpgrade has the story of objects that are stored in an old version.
 func describeUpgrade(i *world) {
-	It("rewrites what is stored in an old version", func(ctx context.Context) {
+	It("rewrites objects that are stored in an old version", func(ctx context.Context) {
 		for _, object := range i.oneOfEach() {
 			Expect(client.IgnoreAlreadyExists(i.server.Client.Create(ctx, object))).To(Succeed())
 			i.age(ctx, object)

@@ -207,29 +207,29 @@ func TestContest(t *testing.T) {
 			reason: "a silent holder is no conflict", interval: 200 * time.Millisecond,
 			lastHeard: func(time.Duration) time.Duration { return -time.Hour }, want: -1,
 		},
-		"its last words": {
+		"last advertisement": {
 			reason: "a holder that released the VIP is not heard again", interval: 200 * time.Millisecond,
 			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
 		},
-		"its last words, slowly": {
+		"last advertisement, long interval": {
 			reason: "with long intervals an advertisement counts longer", interval: 10 * time.Second,
 			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
 		},
-		"it gives in": {
+		"other holder releases the VIP": {
 			reason: "joined networks elect one holder within some advertisements", interval: 200 * time.Millisecond,
 			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, time.Second) }, want: -1,
 		},
-		"it goes on": {
+		"other holder stays": {
 			reason: "the VIP on this node is a leftover", interval: 200 * time.Millisecond,
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 1700 * time.Millisecond,
 		},
-		"it gave in": {
+		"other holder released the VIP before": {
 			reason: "a replaced holder is no conflict", interval: time.Second,
 			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, 10*time.Second) },
 			arrived:   10 * time.Second, want: -1,
 		},
-		"it does not give in": {
-			reason: "it continues although it was replaced", interval: time.Second, arrived: 10 * time.Second,
+		"replaced holder stays": {
+			reason: "the holder continues although it was replaced", interval: time.Second, arrived: 10 * time.Second,
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 14100 * time.Millisecond,
 		},
 	} {

@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		"no web server":  {reason: "hosts could not reach Ironic", in: ironic{webGone: true}, want: "Refused"},
 		"web server without Ironic": {
 			reason: "Ironic has another socket", in: ironic{webStatus: http.StatusServiceUnavailable}, want: "APIStatus"},
-		"web server that asks for a password": {
+		"web server that requires a password": {
 			reason: "hosts have no password", in: ironic{webStatus: http.StatusUnauthorized}, want: "APIStatus"},
 		"redirect":    {reason: "the server of this node must answer", in: ironic{status: 302}, want: "APIStatus"},
 		"no content":  {reason: "only 200 counts", in: ironic{status: 204}, want: "APIStatus"},

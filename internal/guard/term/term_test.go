@@ -26,14 +26,14 @@ func TestDecide(t *testing.T) {
 		seen                   term.Observation
 		running, frozen, ended term.Action
 	}{
-		"never here":    {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
-		"here":          {"an Ironic that crashes during its term restarts with its database", kept, term.Leave, term.Thaw, term.Restart},
-		"here, no word": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
-		"here, another word": {
+		"never here":      {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
+		"here":            {"an Ironic that crashes during its term restarts with its database", kept, term.Leave, term.Thaw, term.Restart},
+		"here, no record": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
+		"here, another record": {
 			"the VIP never left, so no other node can have held it", with(kept, over), term.Leave, term.Thaw, term.Restart,
 		},
 		"left":               {"it may return", left, term.Freeze, term.Leave, term.Leave},
-		"left, no word":      {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
+		"left, no record":    {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
 		"left, over":         {"another node was heard or could have been", with(left, over), term.Kill, term.Kill, term.Kill},
 		"left for too long":  {"a new database serves sooner", with(left, late), term.Kill, term.Kill, term.Kill},
 		"back":               {"no other node held the VIP", with(left, confirmed), term.Thaw, term.Thaw, term.Restart},
@@ -84,7 +84,7 @@ func TestBook(t *testing.T) {
 		want   term.Record
 	}{
 		"begins":      {"the VIP is here and Ironic is well", nil, term.Record{Term: first, Stamp: 7}},
-		"goes on":     {"the VIP stays", []step{{time.Hour, unwell(held)}}, term.Record{Term: first, Stamp: 7}},
+		"continues":   {"the VIP stays", []step{{time.Hour, unwell(held)}}, term.Record{Term: first, Stamp: 7}},
 		"away":        {"the VIP may return", []step{{time.Second, away}}, term.Record{Term: first, Stamp: 7}},
 		"back":        {"no other node was heard", []step{{time.Second, away}, {2 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"back unseen": {"the guard missed that it left", []step{{time.Second, back}}, term.Record{Term: first, Stamp: 9}},

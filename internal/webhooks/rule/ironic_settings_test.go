@@ -100,12 +100,12 @@ func TestIronicOverrides(t *testing.T) {
 			want: []string{field + `requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi; lower it, ` +
 				"or raise the limit"},
 		},
-		"nothing": {
+		"zero": {
 			reason: "a limit of zero",
 			change: override(infrav1.IronicResourceList{}, cpu("0")),
 			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; omit it, or raise it`},
 		},
-		"less than nothing": {
+		"negative": {
 			reason: "the kubelet refuses the pod",
 			change: override(cpu("-1"), infrav1.IronicResourceList{}),
 			want:   []string{field + `requests.cpu: Invalid value: "-1": is not positive; omit it, or raise it`},

@@ -479,7 +479,7 @@ func TestIronicChange(t *testing.T) {
 		"added":   {reason: "a start", after: dualStack()},
 		"removed": {reason: "an end", before: dualStack()},
 		"same":    {reason: "nothing", before: dualStack(), after: dualStack()},
-		"mode set to what it was": {
+		"mode set to its default": {
 			reason: "without peers it was Multicast", before: vrrp(""), after: vrrp(infrav1.VRRPMulticast),
 		},
 		"mode changed": {

@@ -425,7 +425,7 @@ func TestEachMachineHasItsOwnCredentials(t *testing.T) {
 		"none":                         {"one", "", "", http.StatusUnauthorized},
 		"of another":                   {"other", "admin", "secret", http.StatusUnauthorized},
 		"another machine with its own": {"other", "admin", "another", http.StatusOK},
-		"of nobody":                    {"nobody", "admin", "secret", http.StatusNotFound},
+		"of an unknown machine":        {"nobody", "admin", "secret", http.StatusNotFound},
 		"a removed machine":            {"gone", "admin", "secret", http.StatusNotFound},
 	} {
 		if err := fixture.server.Add("gone", "admin", "secret", other); err != nil {
@@ -605,7 +605,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 	}
 }
 
-func TestSlowControllerDoesNothingForClientsThatGaveUp(t *testing.T) {
+func TestSlowControllerDropsCancelledRequests(t *testing.T) {
 	fixture := start(t)
 	fixture.set(bmc.Fault{Delay: time.Hour})
 	ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)

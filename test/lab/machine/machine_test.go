@@ -280,7 +280,7 @@ func TestDeadProcessLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestNextClaimRemovesWhatALabWithoutGuardLeft(t *testing.T) {
+func TestNextClaimRemovesLeftovers(t *testing.T) {
 	prepare(t)
 	const name = "m-unguarded"
 	holder := holdReady(t, name)

@@ -40,7 +40,7 @@ func join(path string) error {
 	return child.Wait()
 }
 
-func TestGroupHoldsAndKillsWhatIsStartedInIt(t *testing.T) {
+func TestGroupKillsItsProcesses(t *testing.T) {
 	group := open(t, "m3test-group/inner")
 	other := open(t, "m3test-group-other")
 	for _, made := range []cgroup.Group{group, other} {
