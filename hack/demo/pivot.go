@@ -21,7 +21,7 @@ import (
 func (s *story) pivot() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
-		{"The hosts before the first claim", s.remember},
+		{"The hosts before the first claim", s.recordHosts},
 		{fmt.Sprintf("A cluster with %d nodes and the Ironic endpoint", nodes), s.create},
 		{"clusterctl describes it", s.describe},
 		{"The providers are installed in the cluster", s.install},

@@ -94,7 +94,7 @@ func (s *story) run(ctx context.Context) error {
 func (s *story) life() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
-		{"The hosts before the first claim", s.remember},
+		{"The hosts before the first claim", s.recordHosts},
 		{fmt.Sprintf("A cluster with %d nodes", nodes), s.create},
 		{"clusterctl describes it", s.describe},
 		{"One more worker", func(ctx context.Context) error { return s.scale(ctx, s.size.workers+1) }},
@@ -104,7 +104,7 @@ func (s *story) life() []chapter {
 	}
 }
 
-func (s *story) remember(ctx context.Context) error {
+func (s *story) recordHosts(ctx context.Context) error {
 	seen, err := s.observe(ctx)
 	if err != nil {
 		return err

@@ -82,15 +82,15 @@ func Of(ctx context.Context, reader client.Reader, namespace string) (pivot.Depa
 // read returns the record of a namespace, and the ConfigMap that holds it. It has no resourceVersion if it does
 // not exist.
 func read(ctx context.Context, reader client.Reader, namespace string) (*corev1.ConfigMap, pivot.Departure, error) {
-	remembered := &corev1.ConfigMap{}
-	remembered.Namespace, remembered.Name = namespace, pivot.DepartureName
-	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {
+	stored := &corev1.ConfigMap{}
+	stored.Namespace, stored.Name = namespace, pivot.DepartureName
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(stored), stored); {
 	case apierrors.IsNotFound(err):
-		return remembered, pivot.Departure{}, nil
+		return stored, pivot.Departure{}, nil
 	case err != nil:
 		return nil, pivot.Departure{}, fmt.Errorf("reading ConfigMap %s, which names hosts that moved away: %w",
 			pivot.DepartureName, err)
 	}
-	left, err := pivot.DepartureOf(remembered.Data)
-	return remembered, left, err
+	left, err := pivot.DepartureOf(stored.Data)
+	return stored, left, err
 }

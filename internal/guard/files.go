@@ -55,7 +55,7 @@ func notify(channel chan<- struct{}) {
 
 func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	current := g.facts.snapshot()
-	g.keepSilence(settings, current, now)
+	g.recordSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
 	divided := g.isDivided(settings, current)
 	if divided && g.book.Record().Term != 0 {
@@ -108,9 +108,9 @@ func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
 	return settings.Role == vip.ControlPlane && current.holding && g.ledger.ConflictHeard().After(election)
 }
 
-// keepSilence counts silence only while the interface can receive advertisements. It stores a silence that was long
+// recordSilence counts silence only while the interface can receive advertisements. It stores a silence that was long
 // enough, so that it survives a restart of the guard.
-func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
+func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit
 	if !current.linked(member.Timers(settings), now) {

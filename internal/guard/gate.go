@@ -148,7 +148,7 @@ func (p *passage) watch(ctx context.Context, device string, changed func(address
 			p.log.Error("Cannot see the interface", "interface", device, "error", err)
 			changed(address.Interface{})
 		}
-		pause(ctx, blindPause)
+		pause(ctx, observePause)
 	}
 }
 

@@ -181,8 +181,8 @@ func (g *gated) alive() string {
 	}
 }
 
-// diesAtOnce requires that all processes end soon after a time, and that the gate logs the reason.
-func (g *gated) diesAtOnce(then time.Time) {
+// isKilled requires that all processes end soon after a time, and that the gate logs the reason.
+func (g *gated) isKilled(then time.Time) {
 	t := g.lab.t
 	t.Helper()
 	select {
@@ -226,8 +226,8 @@ const (
 	// children has child processes that handle no signal.
 	children = "trap '' TERM; sleep 1000 & sh -c 'sleep 1000 & echo ready; wait' & wait"
 
-	// leavers has child processes that have left the process group.
-	leavers = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
+	// detached has child processes that have left the process group.
+	detached = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
 )
 
 // TestGateUntilLost ends gated programs of all kinds by removing the VIP in several ways.
@@ -243,7 +243,7 @@ func TestGateUntilLost(t *testing.T) {
 		{"a program that ignores SIGTERM", deaf, true, (*node).leave},
 		{"children of the program", children, true, (*node).leave},
 		{"children outside of a container", children, false, (*node).leave},
-		{"children that left the group", leavers, true, (*node).leave},
+		{"children that left the group", detached, true, (*node).leave},
 		{"a deleted interface", deaf, true, func(n *node) time.Time {
 			link, err := n.links.LinkByName("eth0")
 			must(t, err)
@@ -262,7 +262,7 @@ func TestGateUntilLost(t *testing.T) {
 			eventually(t, generous, "the program starts without the VIP", g.says("ready"))
 			n.arrive()
 			throughout(t, time.Second, "the VIP is on the node", g.alive)
-			g.diesAtOnce(test.lose(n))
+			g.isKilled(test.lose(n))
 		})
 	}
 }
@@ -274,7 +274,7 @@ func TestGateStartsAfterTheVIP(t *testing.T) {
 	n.arrive()
 	g := n.startGate(true, deaf, "--until-lost")
 	eventually(t, generous, "the program starts", g.says("ready"))
-	g.diesAtOnce(n.leave())
+	g.isKilled(n.leave())
 }
 
 // TestGateWaitsForTheVIP starts and ends the program with the VIP, once.
@@ -287,7 +287,7 @@ func TestGateWaitsForTheVIP(t *testing.T) {
 	})
 	n.arrive()
 	eventually(t, generous, "the program starts", g.says("ready"))
-	g.diesAtOnce(n.leave())
+	g.isKilled(n.leave())
 }
 
 // TestGateLosesTheVIPWhileItEnds deletes a pod, which releases the VIP long before its Ironic has ended.
@@ -300,7 +300,7 @@ func TestGateLosesTheVIPWhileItEnds(t *testing.T) {
 	must(t, g.process.Signal(syscall.SIGTERM))
 	eventually(t, generous, "the program gets SIGTERM", g.says("asked"))
 	throughout(t, time.Second, "the program may still run", g.alive)
-	g.diesAtOnce(n.leave())
+	g.isKilled(n.leave())
 }
 
 // TestGateMissesNothing stops the gate, removes and adds the VIP, and causes so many events that the kernel drops
@@ -324,7 +324,7 @@ func TestGateMissesNothing(t *testing.T) {
 	}
 	must(t, g.process.Signal(syscall.SIGCONT))
 	t.Logf("the kernel dropped %d events", dropped)
-	g.diesAtOnce(time.Now())
+	g.isKilled(time.Now())
 }
 
 // flood causes more events than the kernel queues for one reader.

@@ -17,19 +17,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
 )
 
-// speech are the VRRP advertisements that a node receives.
-type speech struct {
+// capture has the VRRP advertisements that a node receives.
+type capture struct {
 	mutex sync.Mutex
 	heard []string
 }
 
-// hear listens to VRRP over IPv4 on the network of the node until the test ends.
-func (n *node) hear() *speech {
+// captureVRRP records VRRP over IPv4 on the network of the node until the test ends.
+func (n *node) captureVRRP() *capture {
 	t := n.lab.t
 	link, err := n.links.LinkByName("eth0")
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	said, ended := &speech{}, make(chan error, 1)
+	said, ended := &capture{}, make(chan error, 1)
 	go func() {
 		ended <- within(n.space, func() error {
 			device := advert.Device{Name: "eth0", Index: int32(link.Attrs().Index)}
@@ -50,7 +50,7 @@ func (n *node) hear() *speech {
 }
 
 // has returns nothing when the advertisement was received.
-func (s *speech) has(want string) func() string {
+func (s *capture) has(want string) func() string {
 	return func() string {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
@@ -69,7 +69,7 @@ func TestHandedOverPartition(t *testing.T) {
 	all := []*node{m, a}
 	must(t, os.Mkdir(m.path("run", "handed-over"), 0o755))
 	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
-	heard := a.hear()
+	heard := a.captureVRRP()
 	eventually(t, generous, "management is the last choice", heard.has(fmt.Sprintf("%s priority 10", m.address4)))
 	if noHolder(m)() == "" {
 		t.Error("the handover took the VIP from management")
@@ -89,7 +89,7 @@ func TestHandedOver(t *testing.T) {
 	m, a := bothSides(t)
 	all := []*node{m, a}
 	eventually(t, generous, "the node is armed", func() string { return differs("1", a.file("armed")) })
-	heard := a.hear()
+	heard := a.captureVRRP()
 
 	keys := m.path("run", "handed-over")
 	must(t, os.Mkdir(keys, 0o755))

@@ -70,8 +70,8 @@ const (
 	containerSocket = "GUARD_TEST_CONTAINER_SOCKET"
 )
 
-// playContainer runs Ironic and ends with it.
-func playContainer(file string) int {
+// containerMain runs Ironic and ends with it.
+func containerMain(file string) int {
 	var options ironic.Options
 	var process *ironic.Process
 	content, err := os.ReadFile(file)

@@ -208,7 +208,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(playsContainer); options != "" {
-		os.Exit(playContainer(options))
+		os.Exit(containerMain(options))
 	}
 	flag.Parse()
 	setParallel()

@@ -20,8 +20,8 @@ const (
 	// restartPause is the time between the end of a program and its next start.
 	restartPause = 500 * time.Millisecond
 
-	// blindPause is the time between two attempts to observe the interface.
-	blindPause = 100 * time.Millisecond
+	// observePause is the time between two attempts to observe the interface.
+	observePause = 100 * time.Millisecond
 
 	// staleMargin tolerates the resolution of the kernel, which counts in hundredths of a second. Without it a lease
 	// could be stale for a gate and in time for the guard.

@@ -44,7 +44,7 @@ func TestOneNode(t *testing.T) {
 	_, n := aloneWith(t, (*node).startBareIronic)
 	for _, story := range []struct {
 		what string
-		tell func(*testing.T, *node)
+		run  func(*testing.T, *node)
 	}{
 		{"new settings leave no gap", testChangeSettings},
 		{"foreign speakers are reported", testMeetForeignSpeakers},
@@ -55,7 +55,7 @@ func TestOneNode(t *testing.T) {
 	} {
 		t.Run(story.what, func(t *testing.T) {
 			eventually(t, patient, "the node has the VIP", heldBy(n, n))
-			story.tell(t, n)
+			story.run(t, n)
 		})
 	}
 }

@@ -55,7 +55,7 @@ func (c *cluster) isUnarmed() {
 		eventually(t, patient, "the guard takes part", n.ready)
 	}
 	began := time.Now()
-	c.distrust(c.all[len(c.all)-1])
+	c.misconfigure(c.all[len(c.all)-1])
 	throughout(t, time.Until(began.Add(5*time.Second)), "no node is armed", noHolder(c.all...))
 	for _, n := range c.all {
 		if held := transitions(n, "holder"); held != "0" {
@@ -84,8 +84,8 @@ func (c *cluster) arm(m *node, standbys ...*node) {
 	}
 }
 
-// distrust configures the guard of a standby with another cluster than its Ironic.
-func (c *cluster) distrust(n *node) {
+// misconfigure configures the guard of a standby with another cluster than its Ironic.
+func (c *cluster) misconfigure(n *node) {
 	t := c.t
 	settings, foreign := n.settings, n.settings
 	foreign.ClusterID = "another"

@@ -195,7 +195,7 @@ func TestRefusalOverHTTP(t *testing.T) {
 		Operation: admissionv1.Update, Object: cluster(`"clusterID":"other",`), OldObject: cluster(`"clusterID":"stored",`),
 	})
 	want := `Metal3Cluster.infrastructure.cluster.x-k8s.io "cluster" is invalid: spec.ironic.clusterID: Invalid value: ` +
-		`"other": is "stored" and does not change; restore it: the hosts of the cluster are known under it`
+		`"other": is "stored" and does not change; restore it: the hosts of the cluster are registered under it`
 	if diff := cmp.Diff(want, refused.Result.Message); diff != "" || refused.Allowed {
 		t.Errorf("allowed %t, message (-want +got):\n%s", refused.Allowed, diff)
 	}

@@ -284,10 +284,10 @@ func (e *endpoint) untilTakenBack(ctx context.Context) {
 	GinkgoHelper()
 	management := bed.lab.Management()
 	Eventually(func(g Gomega) {
-		var told corev1.ConfigMap
+		var handover corev1.ConfigMap
 		key := client.ObjectKey{Namespace: lab.IronicNamespace, Name: ironic.HandoverConfigMap}
-		g.Expect(management.Client.Get(ctx, key, &told)).To(Succeed())
-		g.Expect(told.Data).NotTo(HaveKey(lab.IronicClusterID))
+		g.Expect(management.Client.Get(ctx, key, &handover)).To(Succeed())
+		g.Expect(handover.Data).NotTo(HaveKey(lab.IronicClusterID))
 	}, patiently()...).Should(Succeed())
 	_, err := management.Kubectl(ctx, "annotate", "pods", "--all", "--overwrite", "--namespace="+lab.IronicNamespace,
 		"e2e.test/taken-back="+time.Now().Format(time.RFC3339Nano))

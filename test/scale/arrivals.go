@@ -36,7 +36,7 @@ func (s *session) wait(ctx context.Context) error {
 		return err
 	}
 	s.result.waited = rested.since(before)
-	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
+	if s.result.minute, err = s.measureIdle(ctx); err != nil {
 		return err
 	}
 	requests, err := s.rest(ctx)

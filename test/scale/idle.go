@@ -25,7 +25,7 @@ func (s *session) idle(ctx context.Context) error {
 		return err
 	}
 	seen := len(requests)
-	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
+	if s.result.minute, err = s.measureIdle(ctx); err != nil {
 		return err
 	}
 	if requests, err = s.rest(ctx); err != nil {
@@ -36,8 +36,8 @@ func (s *session) idle(ctx context.Context) error {
 	return nil
 }
 
-// leaveAlone returns the usage in the idle time.
-func (s *session) leaveAlone(ctx context.Context) (usage, error) {
+// measureIdle returns the usage in the idle time.
+func (s *session) measureIdle(ctx context.Context) (usage, error) {
 	before, err := s.manager.usage()
 	if err != nil {
 		return usage{}, err

@@ -348,7 +348,7 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 	ticker := time.NewTicker(quietInterval)
 	defer ticker.Stop()
 	var worked time.Duration
-	for looks, before := 0, -1; ; {
+	for samples, before := 0, -1; ; {
 		requests, err := s.server.Requests()
 		if err != nil {
 			return nil, err
@@ -358,10 +358,10 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 			return nil, err
 		}
 		if now := len(ofManager(requests)); now != before || used.manager-worked > idle {
-			looks, before = 0, now
+			samples, before = 0, now
 		}
 		worked = used.manager
-		if looks++; looks > quietSamples {
+		if samples++; samples > quietSamples {
 			return requests, nil
 		}
 		select {

@@ -73,11 +73,11 @@ func TestWatcherIsStopped(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, isSlow %t", name, isSlow), func(t *testing.T) {
 				t.Parallel()
 				var stands sync.Mutex
-				looks, renewals := make(chan address.Interface, 64), make(chan address.Interface, 64)
+				observations, renewals := make(chan address.Interface, 64), make(chan address.Interface, 64)
 				handle, seen := watchAs(t, address.Watcher{
 					Interface: "eth0", Virtual: virtual, Patience: func() time.Duration { return patience },
 					Changed: func(now address.Interface) {
-						looks <- now
+						observations <- now
 						stands.Lock()
 						defer stands.Unlock()
 					},
@@ -91,7 +91,7 @@ func TestWatcherIsStopped(t *testing.T) {
 				}
 				replace(t, handle, "eth0", "172.22.0.3/24", 60)
 				for now := first; len(now.Addresses) < 2; {
-					now = next(t, looks, "another address")
+					now = next(t, observations, "another address")
 				}
 				// A stopped watcher reads this event before the renewals.
 				replace(t, handle, "eth0", "172.22.0.4/24", 60)

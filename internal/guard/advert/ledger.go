@@ -95,13 +95,13 @@ type ForeignSpeaker struct {
 
 // Ledger records when each speaker was heard. It is safe for concurrent use.
 type Ledger struct {
-	mutex      sync.Mutex
-	peers      map[netip.Addr]time.Time
-	foreign    map[netip.Addr]foreigner
-	management time.Time
-	holder     time.Time
-	conflict   time.Time
-	deaf       time.Time
+	mutex       sync.Mutex
+	peers       map[netip.Addr]time.Time
+	foreign     map[netip.Addr]foreigner
+	management  time.Time
+	holder      time.Time
+	conflict    time.Time
+	unreachable time.Time
 }
 
 type foreigner struct {
@@ -146,7 +146,7 @@ func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Adv
 func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.deaf = now
+	l.unreachable = now
 	if limit <= 0 || now.Sub(l.management) < limit {
 		l.management = now
 	}
@@ -170,8 +170,8 @@ func (l *Ledger) ConflictHeard() time.Time {
 func (l *Ledger) MayHaveHeld() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.deaf.After(l.holder) {
-		return l.deaf
+	if l.unreachable.After(l.holder) {
+		return l.unreachable
 	}
 	return l.holder
 }

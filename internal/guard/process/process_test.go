@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "init":
-		os.Exit(playInit())
+		os.Exit(runInit())
 	case "doomed":
-		os.Exit(playDoomed())
+		os.Exit(runDoomed())
 	}
 	child, err := process.NewReaper().Start(process.Program{Path: "/bin/sleep", Arguments: []string{"1000"}})
 	if err != nil {
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	<-child.Done()
 }
 
-// playInit is process 1. It runs a program that leaves an orphan, and succeeds when both were collected.
-func playInit() int {
+// runInit is process 1. It runs a program that leaves an orphan, and succeeds when both were collected.
+func runInit() int {
 	child, err := process.NewReaper().Start(process.Program{
 		Path: "/bin/sh", Arguments: []string{"-c", "sleep 0.2 & exit 5"},
 	})
@@ -66,8 +66,8 @@ func playInit() int {
 	return 12
 }
 
-// playDoomed is process 1. It runs a program that prints SIGTERM, and waits to be killed.
-func playDoomed() int {
+// runDoomed is process 1. It runs a program that prints SIGTERM, and waits to be killed.
+func runDoomed() int {
 	child, err := process.NewReaper().Start(process.Program{
 		Path: "/bin/sh", Arguments: []string{"-c", "trap 'echo asked' TERM; echo ready; while :; do :; done"}, Output: os.Stdout,
 	})

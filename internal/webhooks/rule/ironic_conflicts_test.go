@@ -67,9 +67,9 @@ func TestRouterIDChange(t *testing.T) {
 		"same":    {"nothing", with(50), with(50), nil},
 		"chosen":  {"nodes are created after that", with(0), with(50), nil},
 		"changed": {"nodes of both IDs would hold the VIP", with(50), with(51), []string{
-			"ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new ones, and both would " +
-				"hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the management cluster " +
-				"the same ID",
+			"ironic.vrrp.virtualRouterID: changes from 50 to 51; nodes with the old ID ignore the advertisements of new nodes, " +
+				"and two nodes would hold the VIP: demote the old nodes or replace all of them, and set the same ID for the " +
+				"Ironic of the management cluster",
 		}},
 	}
 	for name, c := range cases {

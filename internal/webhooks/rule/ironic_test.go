@@ -470,7 +470,8 @@ func TestIronicChange(t *testing.T) {
 		ironic.VRRP = infrav1.VRRP{Mode: mode, Peers: peers}
 		return ironic
 	}
-	const remedy = "restore it: nodes of different modes do not hear one another and would hold the VIP at once"
+	const remedy = "restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold " +
+		"the VIP"
 	cases := map[string]struct {
 		reason        string
 		before, after *infrav1.Ironic
@@ -496,8 +497,8 @@ func TestIronicChange(t *testing.T) {
 		"mode follows peers": {
 			reason: "a mode that was not set changes with the peers",
 			before: vrrp(""), after: vrrp("", "172.22.0.11"),
-			want: rule.Findings{Warnings: []string{"ironic.vrrp.mode: goes from Multicast to Unicast; nodes that run with the " +
-				"old mode do not hear the new ones, so replace all control-plane nodes, or set mode to Multicast"}},
+			want: rule.Findings{Warnings: []string{"ironic.vrrp.mode: changes from Multicast to Unicast; nodes with the old mode " +
+				"ignore the advertisements of new nodes: replace all control-plane nodes, or set mode to Multicast"}},
 		},
 	}
 	for name, c := range cases {

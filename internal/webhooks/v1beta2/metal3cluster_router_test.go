@@ -47,9 +47,9 @@ func TestMetal3ClusterRouterIDUpdate(t *testing.T) {
 		"changed": {
 			reason: "the old nodes would hold the VIP too",
 			before: altered(validCluster, ironic(routerID(50))), after: altered(validCluster, ironic(routerID(51))),
-			warnings: []string{"spec.ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new " +
-				"ones, and both would hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the " +
-				"management cluster the same ID"},
+			warnings: []string{"spec.ironic.vrrp.virtualRouterID: changes from 50 to 51; nodes with the old ID ignore the " +
+				"advertisements of new nodes, and two nodes would hold the VIP: demote the old nodes or replace all of them, and " +
+				"set the same ID for the Ironic of the management cluster"},
 		},
 		"address of the API server stored": {
 			reason: "an existing error may stay",

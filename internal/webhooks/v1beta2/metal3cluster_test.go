@@ -150,7 +150,7 @@ func TestMetal3ClusterIronicUpdate(t *testing.T) {
 			reason: "the hosts are registered with the old identity",
 			before: altered(validCluster, ironic()), after: altered(validCluster, ironic(clusterID("other"))),
 			want: []string{`spec.ironic.clusterID: Invalid value: "other": is "3f9c1a7e" and does not change; ` +
-				"restore it: the hosts of the cluster are known under it"},
+				"restore it: the hosts of the cluster are registered under it"},
 		},
 		"identity of a cluster that had none": {
 			reason: "the object is older than the default",

@@ -575,7 +575,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		close(begun)
 		<-release
 	}
-	ctx, giveUp := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	first := fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx)
 	var both sync.WaitGroup
 	gone := make(chan struct{})
@@ -593,7 +593,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 	both.Go(func() {
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "ForceOff"}`)
 	})
-	giveUp()
+	cancel()
 	<-gone
 	close(release)
 	both.Wait()
@@ -608,8 +608,8 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 func TestSlowControllerDropsCancelledRequests(t *testing.T) {
 	fixture := start(t)
 	fixture.set(bmc.Fault{Delay: time.Hour})
-	ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer giveUp()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	response, err := fixture.client.Do(
 		fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx))
 	if err == nil {

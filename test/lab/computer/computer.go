@@ -35,8 +35,8 @@ type Options struct {
 type Computer struct {
 	options Options
 
-	mutex sync.Mutex
-	mute  bool
+	mutex        sync.Mutex
+	withoutAgent bool
 	// breaks has the failures of the agent by step.
 	breaks map[Step]Failure
 	// wire is the network of the running agent, and kill ends only the agent.
@@ -62,7 +62,7 @@ func New(options Options) *Computer { return &Computer{options: options} }
 func (c *Computer) Mute() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.mute = true
+	c.withoutAgent = true
 }
 
 // Step is a step in which an agent can fail.
@@ -154,7 +154,7 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 	defer c.mutex.Unlock()
 	c.on = true
 	c.note("boot ramdisk")
-	if c.mute {
+	if c.withoutAgent {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -29,8 +29,8 @@ const (
 	// kubeletConfig follows the configuration of every machine of a lab. It restarts a container of the management cluster
 	// within 20 seconds instead of five minutes: the managers of Cluster API exit while the API server is unavailable.
 	// Nodes keep the limit of the kubelet.
-	kubeletConfig = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
-	impatient     = `apiVersion: kubelet.config.k8s.io/v1beta1
+	kubeletConfig   = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
+	kubeletSettings = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 crashLoopBackOff:
   maxContainerRestartPeriod: 20s
@@ -102,7 +102,7 @@ func Management(name string, number byte) (map[string][]byte, error) {
 	user, err := yaml.Marshal(cloudConfig{
 		WriteFiles: []cloudFile{
 			{Path: kubeadmConfig, Permissions: "0600", Content: config},
-			{Path: kubeletConfig, Permissions: "0600", Content: impatient},
+			{Path: kubeletConfig, Permissions: "0600", Content: kubeletSettings},
 		},
 		RunCommand: []string{
 			"cat /etc/lab/kube-proxy.yaml >> " + kubeadmConfig + " && kubeadm init --config " + kubeadmConfig,

@@ -408,11 +408,11 @@ func (w *world) testTerm(t *testing.T, running *container) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.remembers(t, created.UUID)
+	w.requireNodes(t, created.UUID)
 	removeAddress(t)
 	w.waitHolder(t, true)
 	wait(t, "Ironic continues", func() error { return w.prober.Check(t.Context()) })
-	w.remembers(t, created.UUID)
+	w.requireNodes(t, created.UUID)
 	wait(t, "Ironic was stopped without the VIP", func() error {
 		if !running.said("the program continues") {
 			return errors.New("the gate has not logged it")
@@ -438,7 +438,7 @@ func (w *world) testTerm(t *testing.T, running *container) {
 	wait(t, "Ironic is healthy again", func() error { return w.prober.Check(t.Context()) })
 	t.Logf("MEASURED: Ironic is healthy %s after the crash", time.Since(ended).Round(10*time.Millisecond))
 	w.waitHolder(t, true)
-	w.remembers(t)
+	w.requireNodes(t)
 
 	signalled := time.Now()
 	if !running.stop() {
@@ -467,8 +467,8 @@ func removeAddress(t *testing.T) {
 	}
 }
 
-// remembers requires that exactly these nodes are registered in Ironic.
-func (w *world) remembers(t *testing.T, want ...string) {
+// requireNodes requires that exactly these nodes are registered in Ironic.
+func (w *world) requireNodes(t *testing.T, want ...string) {
 	t.Helper()
 	var known []string
 	for _, node := range w.list(t) {

@@ -134,7 +134,7 @@ func (m *machine) wait(t *testing.T, reached func(*nodes.Node) bool) *nodes.Node
 
 func TestClientsAreChecked(t *testing.T) {
 	process := start(t, Options{})
-	stranger, err := NewCredentials(time.Now(), process.Config.Address)
+	foreign, err := NewCredentials(time.Now(), process.Config.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestClientsAreChecked(t *testing.T) {
 		"right":          {credentials: process.Credentials},
 		"wrong password": {with(process.Credentials, func(c *Credentials) { c.Password = "guess" }), "401"},
 		"wrong user":     {with(process.Credentials, func(c *Credentials) { c.Username = "guest" }), "401"},
-		"wrong CA":       {with(process.Credentials, func(c *Credentials) { c.CA = stranger.CA }), "unknown authority"},
+		"wrong CA":       {with(process.Credentials, func(c *Credentials) { c.CA = foreign.CA }), "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := NewClient(process.Endpoint(), test.credentials, nil)

@@ -37,10 +37,10 @@ func Leftovers(lab string) ([]string, error) {
 		return nil, err
 	}
 	var left []string
-	for _, look := range []func(string) ([]string, error){
+	for _, list := range []func(string) ([]string, error){
 		leftInGroups, network.Leftovers, leftMounts, leftLoopDevices, leftClaim,
 	} {
-		found, err := look(lab)
+		found, err := list(lab)
 		if err != nil {
 			return nil, fmt.Errorf("finding leftovers of lab %s: %w", lab, err)
 		}
