@@ -89,14 +89,14 @@ func (d download) run(ctx context.Context) error {
 	for pause := d.pause; ; pause = min(2*pause, downloadPauseLimit) {
 		found, err := d.present()
 		if err == nil {
-			return d.remember(found)
+			return d.storeSums(found)
 		}
 		d.log.Info("Downloading", "because", err.Error(), "program", d.command[0])
 		if err = d.attempt(ctx); err == nil {
 			found, err = d.verify(d.sums)
 		}
 		if err == nil {
-			return d.remember(found)
+			return d.storeSums(found)
 		}
 		d.log.Error("The download failed. Check the network, the proxy and spec.ironic.ramdisk, or provide the files and "+
 			"delete the record", "error", err.Error(), "files", d.images, "record", d.record,
@@ -151,8 +151,8 @@ func (d download) verify(wanted []string) ([]string, error) {
 	return found, nil
 }
 
-// remember records the sums after the images have reached the disk.
-func (d download) remember(sums []string) error {
+// storeSums stores the sums after the images have reached the disk.
+func (d download) storeSums(sums []string) error {
 	content := strings.Join(sums, "\n") + "\n"
 	if before, err := os.ReadFile(d.record); err == nil && string(before) == content {
 		return nil

@@ -104,7 +104,7 @@ func TestSilence(t *testing.T) {
 	a.signal(syscall.SIGTERM)
 	<-a.ended
 	a.start()
-	eventually(t, generous, "a restart does not forget the silence", heldBy(a, m, a))
+	eventually(t, generous, "a restart keeps the silence", heldBy(a, m, a))
 	m.start()
 	eventually(t, generous, "management is back", heldBy(m, m, a))
 	eventually(t, generous, "the node is not armed any more", func() string { return differs("0", a.file("armed")) })

@@ -119,7 +119,7 @@ func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now t
 	_, err := os.Stat(g.silenceFile())
 	switch {
 	case silent && errors.Is(err, fs.ErrNotExist):
-		g.logOnce("silence", "Cannot remember that the management side is silent",
+		g.logOnce("silence", "Cannot store that the management side is silent",
 			track.Replace(g.silenceFile(), []byte(track.Value(true))))
 	case !silent && err == nil:
 		_ = os.Remove(g.silenceFile())

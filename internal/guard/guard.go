@@ -241,7 +241,7 @@ func (g *guard) generation(ctx context.Context) {
 	next := g.awaitSettings(ctx)
 	cancel()
 	rounds.Wait()
-	g.forget(next)
+	g.reset(next)
 	g.settings = next
 }
 
@@ -272,8 +272,8 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 	}
 }
 
-// forget drops the state of the old settings.
-func (g *guard) forget(next vip.NodeSettings) {
+// reset drops the state of the old settings.
+func (g *guard) reset(next vip.NodeSettings) {
 	old := g.settings
 	if old.ClusterID != next.ClusterID || old.Ports != next.Ports || !slices.Equal(old.Images, next.Images) {
 		g.debounce.Reset()

@@ -48,7 +48,7 @@ func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 func handler(facts *facts) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(facts.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2}))
-	mux.HandleFunc("GET /livez", answer(func() error { return facts.lives(time.Now()) }))
+	mux.HandleFunc("GET /livez", answer(func() error { return facts.checkDecisions(time.Now()) }))
 	mux.HandleFunc("GET /readyz", answer(func() error { return facts.ready(time.Now()) }))
 	return mux
 }
@@ -63,9 +63,9 @@ func answer(check func() error) http.HandlerFunc {
 	}
 }
 
-// lives returns an error if the guard makes no decisions. keepalived may be down for good reasons, and the guard
+// checkDecisions returns an error if the guard makes no decisions. keepalived may be down for good reasons, and the guard
 // starts it.
-func (f *facts) lives(now time.Time) error {
+func (f *facts) checkDecisions(now time.Time) error {
 	if age := now.Sub(f.snapshot().beat); age > beatPatience {
 		return fmt.Errorf("the guard has not updated its files for %s", age.Round(time.Second))
 	}
@@ -76,8 +76,8 @@ func (f *facts) lives(now time.Time) error {
 func (f *facts) ready(now time.Time) error {
 	current := f.snapshot()
 	switch {
-	case f.lives(now) != nil:
-		return f.lives(now)
+	case f.checkDecisions(now) != nil:
+		return f.checkDecisions(now)
 	case current.unusable != nil:
 		return fmt.Errorf("the settings cannot be used: %w", current.unusable)
 	case current.seen.Index == 0:

@@ -80,7 +80,7 @@ func (s *stage) measure(b *testing.B, what storm, entered *measured) {
 	entered.shared = max(entered.shared, shared)
 	active := s.active.shared(began)
 	entered.active = max(entered.active, active)
-	switch known := s.forget(b, name); {
+	switch known := s.deleteNode(b, name); {
 	case known && what.divides:
 		b.Errorf("%s: the previous database of %s is back", what.name, holder.name)
 	case known:
@@ -105,8 +105,8 @@ func (s *stage) enrol(b *testing.B, name string) {
 	})
 }
 
-// forget deletes the node, and returns true if Ironic still had it.
-func (s *stage) forget(b *testing.B, name string) (known bool) {
+// deleteNode deletes the node, and returns true if Ironic still had it.
+func (s *stage) deleteNode(b *testing.B, name string) (known bool) {
 	b.Helper()
 	eventually(b, time.Minute, "Ironic answers for the node", func() string {
 		err := nodes.Delete(b.Context(), s.api, name).ExtractErr()

@@ -68,7 +68,7 @@ func describeFaults(w *world) {
 
 	It("reports a host with wrong credentials, and claims it when they are corrected", func(ctx context.Context) {
 		chosen := w.anyFree(ctx)
-		owned := w.remember(ctx, chosen)
+		owned := w.copies(ctx, chosen)
 		Expect(w.Delete(ctx, w.host(ctx, Default, chosen))).To(Succeed())
 		w.untilGone(ctx, owned)
 		selected := map[string]string{"story": "credentials"}
@@ -113,7 +113,7 @@ func describeFaults(w *world) {
 
 	It("reports the deletion of a host with a machine, and replaces the machine on demand", func(ctx context.Context) {
 		lost := w.onlyHost(ctx, Default, w.workers.Name)
-		restore := w.remember(ctx, lost)
+		restore := w.copies(ctx, lost)
 		Expect(w.Delete(ctx, w.host(ctx, Default, lost))).To(Succeed())
 		w.untilReason(ctx, w.workers.Name, infrav1.HostLostReason, lost)
 		machines := w.machines(ctx, Default, w.workers.Name)
@@ -285,9 +285,9 @@ func (w *world) unlabel(ctx context.Context, name string) {
 	Expect(w.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
 }
 
-// remember returns copies of a host and its Secrets as their owner created them, because the Secrets are deleted with
+// copies returns copies of a host and its Secrets as their owner created them, because the Secrets are deleted with
 // the host.
-func (w *world) remember(ctx context.Context, name string) []client.Object {
+func (w *world) copies(ctx context.Context, name string) []client.Object {
 	GinkgoHelper()
 	found := w.host(ctx, Default, name)
 	var copies []client.Object

@@ -103,9 +103,9 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	var phases []func(context.Context) error
 	switch {
 	case settings.arrivals:
-		phases = []func(context.Context) error{s.begin, s.wait, s.arrive, s.remember}
+		phases = []func(context.Context) error{s.begin, s.wait, s.arrive, s.readPeakMemory}
 	case settings.association:
-		phases = []func(context.Context) error{s.begin, s.associate, s.remember}
+		phases = []func(context.Context) error{s.begin, s.associate, s.readPeakMemory}
 	default:
 		phases = []func(context.Context) error{s.begin, s.associate, s.provision, s.idle, s.release}
 	}
@@ -326,14 +326,14 @@ func (s *session) release(ctx context.Context) error {
 		return err
 	}
 	s.result.release = requests[seen:]
-	if err := s.remember(ctx); err != nil {
+	if err := s.readPeakMemory(ctx); err != nil {
 		return err
 	}
 	return s.verifyRelease(ctx, requests[s.rested:])
 }
 
-// remember reads the peak memory of the manager.
-func (s *session) remember(context.Context) error {
+// readPeakMemory reads the peak memory of the manager.
+func (s *session) readPeakMemory(context.Context) error {
 	used, err := s.manager.usage()
 	if err != nil {
 		return err

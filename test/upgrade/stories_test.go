@@ -25,7 +25,7 @@ import (
 func describeTakeover(w *world) {
 	It("begins with 20 machines", func(ctx context.Context) {
 		w.populate(ctx)
-		w.remember(ctx)
+		w.recordObjects(ctx)
 		Expect(w.machines).To(HaveLen(running + 1))
 	})
 
@@ -40,7 +40,7 @@ func describeTakeover(w *world) {
 		w.quiet(ctx)
 		w.untouched(ctx)
 		w.stopCAPM3()
-		w.remember(ctx)
+		w.recordObjects(ctx)
 	})
 
 	It("has a remediation that CAPM3 started", func(ctx context.Context) {
@@ -259,7 +259,7 @@ func describeReturn(w *world) {
 		installation.Follow(ctx, w.server, "migration-from-capm3.md", "After the return")
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
-		w.remember(ctx)
+		w.recordObjects(ctx)
 	})
 
 	It("is reconciled by CAPM3 again", func(ctx context.Context) {

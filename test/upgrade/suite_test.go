@@ -166,8 +166,8 @@ func (w *world) host(ctx context.Context, g Gomega, name string) *bmov1alpha1.Ba
 	return host
 }
 
-// remember stores the current hosts and machines.
-func (w *world) remember(ctx context.Context) {
+// recordObjects stores the current hosts and machines.
+func (w *world) recordObjects(ctx context.Context) {
 	GinkgoHelper()
 	w.hosts, w.machines = map[string]bmov1alpha1.BareMetalHost{}, map[string]infrav1.Metal3Machine{}
 	var hosts bmov1alpha1.BareMetalHostList

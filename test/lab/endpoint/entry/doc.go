@@ -26,9 +26,9 @@ const (
 	RamdiskFolder = "/usr/share/lab-ramdisk"
 	// RamdiskArchive is the default name of the archive on a server.
 	RamdiskArchive = ramdiskName + archiveSuffix
-	// RamdiskKernel is one of the files of RamdiskArchive.
+	// RamdiskKernel is the kernel in RamdiskArchive.
 	RamdiskKernel = ramdiskName + ".kernel"
-	// RamdiskInitramfs is the other one.
+	// RamdiskInitramfs is the initramfs in RamdiskArchive.
 	RamdiskInitramfs = ramdiskName + ".initramfs"
 
 	// PartitionFile is the EFI system partition that Ironic writes to media.
