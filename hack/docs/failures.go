@@ -70,7 +70,8 @@ func failures() []failure {
 			state{source: running(free), management: true}, "when it answers again: " + pivotCommand("run"), nil},
 		{"a host stays busy: clusterctl returns an error after some six minutes",
 			state{source: resting(busy, quiesced), management: true},
-			pivotCommand("abort") + "; `ReadyForMove` names the host", &state{source: running(busy, quiesced), management: true}},
+			pivotCommand("abort") + "; `ReadyForMove` names the host",
+			&state{source: running(busy, quiesced), management: true}},
 		{"the manager of the source is killed while it pauses hosts",
 			state{source: site{hosts: []hostState{quiesced}, paused: true, idle: true}, management: true},
 			"nothing: the manager continues when it runs again; see " + pivotCommand("status"),
@@ -82,7 +83,8 @@ func failures() []failure {
 			state{source: resting(leaving), target: resting(quiesced), management: true},
 			pivotCommand("resume") + ". Do **not** unpause the Cluster in the source; see [below](#left-in-the-source)", forth},
 		{"an API server, or the manager of the target with its webhooks, fails during the move: clusterctl repeats each " +
-			"write for some two and a half minutes", state{source: resting(quiesced), target: resting(quiesced), management: true},
+			"write for some two and a half minutes",
+			state{source: resting(quiesced), target: resting(quiesced), management: true},
 			"restore it within this time; otherwise " + pivotCommand("resume"), nil},
 		{"the management machine is switched off and on during the move: the ConfigMap `ironic-handover` names the " +
 			"cluster already",

@@ -181,7 +181,7 @@ func (v values) checkFamilies(components []string) error {
 		return fmt.Errorf("PROVISIONING_IP is %s, of IPv6; add component %s or %s to the overlay, and name it here",
 			address, onlyIPv6, ipv6First)
 	case !six && saidSix:
-		return fmt.Errorf("PROVISIONING_IP is %s, which is not of IPv6, as component %s requires: remove the component, or use %s",
+		return fmt.Errorf("PROVISIONING_IP is %s, which is no IPv6 address, as %s requires: remove the component, or use %s",
 			address, said[0], ipv6Next)
 	case six && slices.Contains(components, "dhcp"):
 		return fmt.Errorf("component dhcp serves IPv4 from PROVISIONING_IP, which is %s; make the address of IPv4 the first "+

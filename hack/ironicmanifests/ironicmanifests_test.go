@@ -208,7 +208,7 @@ func TestCheckRefuses(t *testing.T) {
 		"OneFamily": {reason: "the second address has no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may hold fd00:172:22::2"},
 		"Alike":     {reason: "two addresses of one family", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},
 		"Forgotten": {reason: "the prefix length must be 128", changed: swapped, want: "add component ipv6"},
-		"Needless":  {reason: "the prefix length must not be 128", components: "ipv6", want: "not of IPv6"},
+		"Needless":  {reason: "the prefix length must not be 128", components: "ipv6", want: "no IPv6 address"},
 		"Order":     {reason: "the component does not match the order", components: "dual-stack-ipv6", want: "use dual-stack"},
 		"Excluding": {reason: "the components contradict each other", components: "dual-stack ipv6", changed: swapped, want: "exclude one another"},
 		"DHCPOverSix": {

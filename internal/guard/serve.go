@@ -63,8 +63,7 @@ func answer(check func() error) http.HandlerFunc {
 	}
 }
 
-// checkDecisions returns an error if the guard makes no decisions. keepalived may be down for good reasons, and the guard
-// starts it.
+// checkDecisions returns an error if the guard makes no decisions. It ignores keepalived, which the guard restarts.
 func (f *facts) checkDecisions(now time.Time) error {
 	if age := now.Sub(f.snapshot().beat); age > beatPatience {
 		return fmt.Errorf("the guard has not updated its files for %s", age.Round(time.Second))

@@ -121,7 +121,7 @@ func (p *Prober) Unsettled() error {
 	case p.unread != nil:
 		return p.unread
 	case len(p.trust.before) > 0:
-		return errors.New("the web server has a certificate of the previous authority, which counts until the web server has a new one")
+		return errors.New("the web server has a certificate of the previous authority, which counts until it is replaced")
 	default:
 		return nil
 	}

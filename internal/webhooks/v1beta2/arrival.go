@@ -58,8 +58,8 @@ func (a arrivals) ValidateUpdate(
 ) (admission.Warnings, error) {
 	if pivot.Arrives(before, after) {
 		if here, arriving := pivot.EpochOf(before), pivot.EpochOf(after); arriving < here {
-			return nil, forbid(after, fmt.Sprintf("move epoch %s is here and %s arrives, so this management cluster managed the "+
-				"Cluster last: unpause the Cluster here, and see pivot status of the source", here, arriving))
+			return nil, forbid(after, fmt.Sprintf("move epoch %s is here and %s arrives, so this management cluster managed "+
+				"the Cluster last: unpause the Cluster here, and see pivot status of the source", here, arriving))
 		}
 		if err := a.compare(ctx, after); err != nil {
 			return nil, err

@@ -190,8 +190,8 @@ func (s *Server) resets(controller *controller) map[string]func(context.Context)
 	}
 }
 
-// startGraceful starts a graceful command, which replaces an earlier one, and does not wait for its end. Without a running
-// operation the command starts before startGraceful returns, so that the next change of the machine follows it.
+// startGraceful starts a graceful command, which replaces an earlier one, and does not block until its end. Without a
+// running operation the command starts before startGraceful returns, so that the next change of the machine follows it.
 func (c *controller) startGraceful(ctx context.Context, do func(context.Context) error) {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), operationLimit)
 	c.endGraceful()

@@ -201,7 +201,7 @@ func checkFileSystem(dir string) error {
 		return fmt.Errorf("reading the file system of %s: %w", dir, err)
 	}
 	if facts.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		return fmt.Errorf("%s is on overlayfs, which does not support the disk of a machine: use a folder on ext4 or xfs", dir)
+		return fmt.Errorf("%s is on overlayfs, which does not support disks of machines: use a folder on ext4 or xfs", dir)
 	}
 	return nil
 }

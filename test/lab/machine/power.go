@@ -25,7 +25,7 @@ func (m *Machine) PowerOff(ctx context.Context) error {
 	return m.change(ctx, "powering off", func() error { return m.off(ctx) })
 }
 
-// Shutdown sends the shutdown signal to the system and blocks until it has. It returns ErrShutdownLimit if that takes too
+// Shutdown shuts the system down and blocks until the machine is off. It returns ErrShutdownLimit if that takes too
 // long; the machine is then still on. Without a system it cuts the power.
 func (m *Machine) Shutdown(ctx context.Context) error {
 	return m.change(ctx, "shutting down", func() error {
