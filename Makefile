@@ -1,33 +1,33 @@
-# Every program that a target runs is pinned by a module under hack/ and built when it is first needed, so that all one
-# needs is Go, a C compiler (for the race detector), make, bash and git. `make help` lists the targets.
+# Requires Go, a C compiler (for the race detector), make, bash and git. Modules under hack/ pin all other programs, which
+# the targets build when they first run them. `make help` lists the targets.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# Without the folder of the checkout in what is compiled, another checkout finds it in the cache of Go.
+# Checkouts in different folders share the build cache of Go.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-# What is released.
+# The version and the images of the release.
 VERSION ?= v1.15.0
 IMAGE ?= ghcr.io/metal3-pivot/cluster-api-provider-metal3
-# The manager gives nodes the guard of its own version, unless the release has another image or tag.
+# The guard image of nodes. The default tag is the version of the manager.
 GUARD_IMAGE ?= ghcr.io/metal3-pivot/keepalived-guard
 TAG ?= $(VERSION)
 PLATFORMS ?= linux/amd64,linux/arm64
-# Where an image goes: type=registry pushes it, type=docker loads one platform into the local engine.
+# The output of docker buildx: type=registry pushes, type=docker loads one platform into the local engine.
 IMAGE_OUTPUT ?= type=image,push=false
-# More for docker buildx build, such as --provenance=mode=max --sbom=true.
+# Additional flags of docker buildx build, such as --provenance=mode=max --sbom=true.
 IMAGE_FLAGS ?=
 
-# Manifests of other projects that must apply here too; tests that read them are skipped when it is empty.
+# Folder with manifests of CAPM3. If empty, tests skip them.
 ifdef CAPM3_MANIFESTS
 override CAPM3_MANIFESTS := $(abspath $(CAPM3_MANIFESTS))
 export CAPM3_MANIFESTS
 endif
 
-# What the manager says about itself, in its log and to the API server.
+# The version of the programs, for logs and the user agent.
 COMMIT = $(shell git rev-parse HEAD)
 COMMIT_DATE = $(shell TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ HEAD)
 TREE_STATE = $(shell test -z "$$(git status --porcelain)" && echo clean || echo dirty)
@@ -81,41 +81,41 @@ lint: ## Run the linters
 	"$$linters/golangci-lint" run ./... && echo "lint: nothing to object to"
 
 .PHONY: format
-format: ## Format the Go code as the linters demand it
+format: ## Format the Go code
 	@linters="$$(go run ./hack/binaries linters)"; \
 	"$$linters/golangci-lint" fmt
 
 ##@ Tests
 
-# LAB=always runs the tests of the lab itself although nothing in them changed.
+# LAB=always runs the tests of the lab even if nothing in them changed.
 LAB ?=
 
 .PHONY: test
 test: programs ## Run the unit tests and the suites on an API server
 	@go run ./hack/tests $(if $(filter always,$(LAB)),--lab) test
 
-# STORY chooses stories by a regular expression; each runs alone: STORY='host has wrong credentials'.
+# STORY selects stories by a regular expression, such as 'host has wrong credentials'. Each story runs alone.
 STORY ?=
 
 .PHONY: test-e2e
 test-e2e: programs release-manifests ## Run the release and moves with the real programs of Cluster API, as root also on real nodes
 	@go run ./hack/tests --story "$(STORY)" e2e
 
-# SEED repeats the chaos of an earlier night.
+# SEED repeats the random faults of an earlier run.
 SEED ?= 0
 
 .PHONY: test-nightly
-test-nightly: programs release-manifests ## Run everything: all stories, random chaos, fuzzing and benches; takes hours
+test-nightly: programs release-manifests ## Run all stories, random faults, fuzzing and benches; takes hours
 	@go run ./hack/tests --story "$(STORY)" --seed "$(SEED)" nightly
 
 .PHONY: test-times
-test-times: ## Print how long the last run of each tier took, and what took longest
+test-times: ## Print the duration of the last run of each tier, and its slowest tests
 	@go run ./hack/tests times
 
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## Feed what reads foreign data with random data, for FUZZTIME each
+fuzz: ## Fuzz the parsers of external data, for FUZZTIME each
 	@for package in ./baremetal/bootdata ./baremetal/host ./baremetal/vip ./internal/guard/advert; do \
 		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz'); do \
 			echo "==> $$target"; \
@@ -134,62 +134,62 @@ demo-clean: root ## Remove the lab of a demo that was kept or killed
 	@go run ./hack/demo clean
 
 .PHONY: lab
-lab: root ## Build the files of the lab into the cache, unless they are there
-	@go run ./test/lab/cmd/lab build && echo "lab: everything is there"
+lab: root ## Build the files of the lab into the cache, unless they exist
+	@go run ./test/lab/cmd/lab build && echo "lab: all files exist"
 
 .PHONY: root
 root:
 	@test "$$(id -u)" = 0 || { \
-		echo "FAILED: the lab makes machines of Linux namespaces and needs root: run sudo env PATH=\"\$$PATH\" make demo"; exit 1; }
+		echo "FAILED: the lab requires root to create Linux namespaces: run sudo env PATH=\"\$$PATH\" make demo"; exit 1; }
 
 ##@ Benches
 
-# Numbers of machines to measure. 300,1000,5000 takes about 40 minutes.
+# Numbers of Metal3Machines. 300,1000,5000 takes about 40 minutes.
 SIZES ?= 100,300,1000
 
 .PHONY: bench
-bench: programs ## Measure how it scales to SIZES machines (100,300,1000)
+bench: programs ## Measure the manager with SIZES machines (100,300,1000)
 	@go run ./test/scale -sizes "$(SIZES)" -patience 20m
-	@echo; echo "==> the same while others claim hosts too"; go run ./test/scale -sizes 200 -competitors 8
+	@echo; echo "==> the same with competing managers"; go run ./test/scale -sizes 200 -competitors 8
 	@echo; echo "==> pivot status of 1,000 hosts in 20 namespaces"
 	@go test -run '^$$' -bench '^BenchmarkStatusOfManyNamespaces$$' ./internal/plugin
 
 .PHONY: bench-data
-bench-data: programs ## Measure how 1,000 machines get the data of one template
+bench-data: programs ## Measure how fast 1,000 machines get the data of one template
 	@go run ./test/scale -data -sizes 250,1000
 
-# How often each storm strikes. Once each takes about seven minutes.
+# Runs of each storm. One run of all takes about seven minutes.
 STORMS ?= 3
 
 .PHONY: bench-vip
-bench-vip: lab ## Measure what storms do to the VIP and to Ironic, as root
+bench-vip: lab ## Measure the VIP and Ironic during storms, as root
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$' -benchtime $(STORMS)x -timeout 60m ./internal/guard
 
-# PIVOT_IRONIC=real takes the real Ironic of make lab instead of the one in memory, as root.
+# PIVOT_IRONIC=real uses the real Ironic of make lab instead of an Ironic in memory, as root.
 PIVOT_IRONIC ?= fake
 PIVOT_HOSTS ?= 100
 
-# SEED chooses the faults, 0 a fixed one.
+# PIVOTS is the number of pivots with random faults, which SEED selects. 0 is a fixed seed.
 PIVOTS ?= 50
 
 .PHONY: bench-pivot
-bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and play twice PIVOTS pivots (50) with random faults
+bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and run twice PIVOTS pivots (50) with random faults
 	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -ginkgo.skip='random faults' -move.measure \
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
 	@echo "==> $(PIVOTS) pivots with random faults, and $(PIVOTS) with a handover of the Ironic endpoint after each"
 	@go test -count=1 -timeout 85m -v ./test/move -run '^TestMove$$' -args -ginkgo.focus='random faults' \
 		-ginkgo.timeout=80m -move.measure -move.pivots="$(PIVOTS)" $(if $(filter-out 0,$(SEED)),-move.seed="$(SEED)")
-	@echo "==> for how long clients miss Ironic when it goes to another node; only root can measure that"
+	@echo "==> time without Ironic when the VIP moves to another node; requires root"
 	@go test -run '^$$' -bench '^BenchmarkEndpoint$$/^storms$$/^(power_off|demoted.*)$$' -benchtime 5x -timeout 60m ./internal/guard
 
 ##@ Checks
 
 .PHONY: licenses
-licenses: ## Check the licences of the modules that are linked into the programs
+licenses: ## Check the licences of the modules in the programs
 	@go run ./hack/licenses
 
 .PHONY: verify
-verify: generate licenses ## Generate everything anew and demand that nothing changes, and check licences
+verify: generate licenses ## Require that generated files are up to date, and check licences
 	@changed=0; \
 	for module in $(MODULES); do \
 		echo "==> go mod tidy in $$module"; \
@@ -204,19 +204,19 @@ verify: generate licenses ## Generate everything anew and demand that nothing ch
 		echo "verify: FAILED: these files are not committed, or differ from what make generate writes:"; \
 		echo "$$differing"; exit 1; \
 	fi; \
-	echo "verify: what is generated is up to date"
+	echo "verify: generated files are up to date"
 
-# More for hack/vulnerabilities: -required fails where the database is out of reach, -db=URL reads another one.
+# Flags of hack/vulnerabilities: -required fails if the database is unreachable, -db=URL reads another database.
 VULNERABILITY_FLAGS ?=
 
 .PHONY: vulnerabilities
-vulnerabilities: ## Look for known vulnerabilities in what the programs call; says so if the database is out of reach
+vulnerabilities: ## Find known vulnerabilities in the functions that the programs call; skipped if the database is unreachable
 	@go run ./hack/vulnerabilities $(VULNERABILITY_FLAGS)
 
 ##@ Release
 
 .PHONY: release-manifests
-release-manifests: ## Write what clusterctl reads into out/release/VERSION
+release-manifests: ## Write the release files of clusterctl into out/release/VERSION
 	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -guard-image "$(GUARD_IMAGE)" -tag "$(TAG)"
 
 .PHONY: images
@@ -238,5 +238,5 @@ programs: ## Build the pinned programs, unless they are cached
 	@for set in tools controlplane capi bmo ipam inclusteripam linters; do go run ./hack/binaries $$set >/dev/null; done
 
 .PHONY: clean
-clean: ## Remove what was built in the checkout; the pinned programs stay in the cache
+clean: ## Remove build results from the checkout; the pinned programs stay in the cache
 	rm -rf out .run

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// The guard does little in parallel, and searching for work on other processors would cost more than the work.
+	// The guard does little in parallel, and the scheduling on several processors would cost more than its work.
 	runtime.GOMAXPROCS(1)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	signals := make(chan os.Signal, 8)

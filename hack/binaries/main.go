@@ -1,4 +1,4 @@
-// Command binaries makes sure that a set of pinned programs is built and prints the folder that holds them.
+// Command binaries builds a set of pinned programs, if required, and prints the folder of the programs.
 package main
 
 import (

@@ -74,14 +74,14 @@ func run(ctx context.Context, args []string) error {
 		plot = "clusterctl move; the loss of the management machine and of a node"
 	}
 	fmt.Printf(intro, precondition.Memory(size.machines()), size.name, size.hosts, size.controlPlanes, size.workers, plot)
-	told := newScreen(os.Stdout)
+	output := newScreen(os.Stdout)
 	running, err := lab.Start(ctx, lab.Options{
-		Name: size.name, Hosts: size.hosts, Machines: size.machines(), Progress: told.say,
+		Name: size.name, Hosts: size.hosts, Machines: size.machines(), Progress: output.say,
 	})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(show(ctx, running, size, told), remove(ctx, running, size.name, told)); err != nil {
+	if err := errors.Join(show(ctx, running, size, output), remove(ctx, running, size.name, output)); err != nil {
 		return err
 	}
 	fmt.Println("\ndemo: OK")
@@ -89,19 +89,19 @@ func run(ctx context.Context, args []string) error {
 }
 
 // show runs the story and, with DEMO_KEEP, waits at its end. If the story fails, it collects the artefacts first.
-func show(ctx context.Context, running *lab.Lab, size size, told *screen) error {
+func show(ctx context.Context, running *lab.Lab, size size, output *screen) error {
 	s := &story{
-		lab: running, size: size, screen: told, namespace: lab.Namespace,
+		lab: running, size: size, screen: output, namespace: lab.Namespace,
 		manager: running.Management(), managerName: lab.ManagementName,
 		place: timeline.Track{Name: "objects are in"}, hosts: timeline.Track{Name: "hosts"},
 		machines: timeline.Track{Name: "Machines"},
 	}
-	if err := s.tell(ctx); err != nil {
+	if err := s.run(ctx); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer cancel()
 		folder := running.ArtefactsFolder()
 		if collectErr := running.CollectArtefacts(ctx, folder); collectErr != nil {
-			err = errors.Join(err, fmt.Errorf("collecting what explains it: %w", collectErr))
+			err = errors.Join(err, fmt.Errorf("collecting the artefacts: %w", collectErr))
 		}
 		return fmt.Errorf("%w\nlogs, objects and consoles are in %s", err, folder)
 	}
@@ -119,14 +119,14 @@ func show(ctx context.Context, running *lab.Lab, size size, told *screen) error 
 	return nil
 }
 
-func remove(ctx context.Context, running *lab.Lab, name string, told *screen) error {
-	told.say("Removing the lab")
+func remove(ctx context.Context, running *lab.Lab, name string, output *screen) error {
+	output.say("Removing the lab")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	if err := running.Stop(ctx); err != nil {
 		return fmt.Errorf("removing the lab: %w", err)
 	}
-	return expectNothing(name, told)
+	return expectNothing(name, output)
 }
 
 // clean removes a lab that was kept, or that was killed.
@@ -137,16 +137,16 @@ func clean(ctx context.Context, name string) error {
 	return expectNothing(name, newScreen(os.Stdout))
 }
 
-// expectNothing fails if a part of a lab is left in the kernel or on the disk.
-func expectNothing(name string, told *screen) error {
+// expectNothing returns an error if a part of a lab remains in the kernel or on the disk.
+func expectNothing(name string, output *screen) error {
 	left, err := lab.Leftovers(name)
 	if err != nil {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("%d things are left of lab %s, make demo-clean removes them:\n  %s",
+		return fmt.Errorf("%d parts of lab %s remain: run make demo-clean:\n  %s",
 			len(left), name, strings.Join(left, "\n  "))
 	}
-	told.say("nothing is left of lab %s: no process, mount, namespace, bridge, cgroup, loop device or file", name)
+	output.say("nothing is left of lab %s: no process, mount, namespace, bridge, cgroup, loop device or file", name)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/precondition"
 )
 
-// TestMemory knows what the documentation says about the demo without any variables.
+// TestMemory compares the memory of the demo without variables with the documentation.
 func TestMemory(t *testing.T) {
 	demo, err := readSize(func(string) string { return "" })
 	if err != nil {
@@ -23,21 +23,21 @@ func TestMemory(t *testing.T) {
 
 func TestExpectNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("looking for what is left of a lab needs root")
+		t.Skip("requires root to find parts of a lab")
 	}
 	cache := t.TempDir()
 	t.Setenv("METAL3_CACHE", cache)
 	var out strings.Builder
-	told := &screen{out: &out, started: time.Now()}
-	if err := expectNothing("left-test", told); err != nil || !strings.Contains(out.String(), "nothing is left of lab left-test") {
-		t.Errorf("of no lab: error %v, and it said %q", err, out.String())
+	output := &screen{out: &out, started: time.Now()}
+	if err := expectNothing("left-test", output); err != nil || !strings.Contains(out.String(), "nothing is left of lab left-test") {
+		t.Errorf("without a lab: error %v, output %q", err, out.String())
 	}
 	out.Reset()
 	folder := filepath.Join(cache, "labs", "left-test")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := expectNothing("left-test", told); err == nil || !strings.Contains(err.Error(), folder) || out.Len() > 0 {
-		t.Errorf("of a lab with files: error %v, want one that names them; and it said %q", err, out.String())
+	if err := expectNothing("left-test", output); err == nil || !strings.Contains(err.Error(), folder) || out.Len() > 0 {
+		t.Errorf("with files of a lab: error %v, want the files; output %q", err, out.String())
 	}
 }

@@ -61,7 +61,7 @@ func TestDraw(t *testing.T) {
 		`>1  25.0 s: moved</text>`, `>red: none</text>`,
 	} {
 		if !strings.Contains(drawing, part) {
-			t.Errorf("the picture has no %s:\n%s", part, drawing)
+			t.Errorf("the picture lacks %s:\n%s", part, drawing)
 		}
 	}
 }

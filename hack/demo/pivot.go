@@ -17,21 +17,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// pivot returns the chapters of a cluster that moves to its own control plane.
+// pivot returns the chapters of a cluster that is moved to its control plane.
 func (s *story) pivot() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
-		{"The hosts as they were found", s.remember},
+		{"The hosts before the first claim", s.recordHosts},
 		{fmt.Sprintf("A cluster with %d nodes and the Ironic endpoint", nodes), s.create},
 		{"clusterctl describes it", s.describe},
-		{"The cluster gets the programs that manage clusters", s.install},
+		{"The providers are installed in the cluster", s.install},
 		{"clusterctl move", s.move},
 		{"The management machine is switched off", s.loseManagement},
 		{"One more worker, provisioned by the cluster itself", func(ctx context.Context) error {
 			return s.scale(ctx, s.size.workers+1)
 		}},
 		{"The VIP holder is switched off", s.loseHolder},
-		{"What happened when", s.sumUp},
+		{"Summary", s.sumUp},
 	}
 }
 
@@ -61,7 +61,7 @@ func (s *story) move(ctx context.Context) error {
 	s.moved = began
 	arguments := []string{"move", "--namespace=" + s.namespace, "--to-kubeconfig=" + target.Kubeconfig}
 	s.screen.say("clusterctl %s", strings.Join(arguments, " "))
-	s.place.Add(began, "clusterctl moves them")
+	s.place.Add(began, "clusterctl move")
 	if _, err := s.manager.Clusterctl().Run(ctx, arguments...); err != nil {
 		return err
 	}
@@ -85,14 +85,14 @@ func (s *story) loseManagement(ctx context.Context) error {
 	if err := s.until(ctx, "a node of the cluster holds the VIP", world.heldByNode); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown); err != nil {
+	if err := s.until(ctx, "all hosts of the cluster are registered in Ironic at the VIP", world.allKnown); err != nil {
 		return err
 	}
 	return s.untouched("the handover")
 }
 
 func (s *story) loseHolder(ctx context.Context) error {
-	seen, err := s.look(ctx)
+	seen, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,10 +111,10 @@ func (s *story) loseHolder(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return s.until(ctx, "Ironic on the VIP knows all hosts of the cluster", world.allKnown)
+	return s.until(ctx, "all hosts of the cluster are registered in Ironic at the VIP", world.allKnown)
 }
 
-// untouched requires that no machine was powered or rewritten since the move began.
+// untouched returns an error if a machine was powered or rewritten since the move began.
 func (s *story) untouched(by string) error {
 	asked := s.lab.BMC().OperationsSince(s.moved)
 	reads := func(operation bmc.Operation) bool { return !operation.Changes() }
@@ -125,7 +125,7 @@ func (s *story) untouched(by string) error {
 	return nil
 }
 
-// sumUp prints which nodes held the VIP and which Ironic answered there, and writes the timeline.
+// sumUp prints the VIP holders and the answering Ironics, and writes the timeline.
 func (s *story) sumUp(context.Context) error {
 	for _, span := range calm(s.witness.Held.Since(s.moved)) {
 		fmt.Printf("  held by      %s\n", span)
@@ -179,7 +179,7 @@ func (w world) resumed() int {
 	return count
 }
 
-// armed returns true if all control-plane nodes may take the VIP.
+// armed returns true if all control-plane nodes may claim the VIP.
 func (w world) armed() bool {
 	if w.infra == nil || w.infra.Status.Ironic == nil || len(w.infra.Status.Ironic.Nodes) == 0 {
 		return false
@@ -216,7 +216,7 @@ func (w world) allKnown() bool {
 // describeIronic returns the VIP holder and the number of registered hosts.
 func describeIronic(infra *infrav1.Metal3Cluster) string {
 	seen := world{infra: infra}
-	text := "holder not known yet"
+	text := "unknown holder"
 	if holder := seen.holder(); holder.Kind == infrav1.HolderNone {
 		text = "not held"
 	} else if holder.Kind != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func tell(width int) string {
+func printed(width int) string {
 	var out bytes.Buffer
 	s := &screen{out: &out, width: width, started: time.Now()}
 	s.say("begin")
@@ -24,7 +24,7 @@ func TestScreenOfAFileShowsChanges(t *testing.T) {
 	space := strings.Repeat(" ", 46)
 	want := "[t] begin\n[t]   a" + space + "new\n[t]   b" + space + "new\n" +
 		"[t]   a" + space + "ready with a long explanation\n[t]   b" + space + "gone\n[t] end\n"
-	if got := tell(0); got != want {
+	if got := printed(0); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -34,7 +34,7 @@ func TestScreenOfATerminalDrawsAnew(t *testing.T) {
 	space := strings.Repeat(" ", 46)
 	want := "[t] begin\n  a" + space + "new\n  b" + space + "new\n" +
 		"\x1b[2A\x1b[J  a" + space + "ready with\n\x1b[1A\x1b[J[t] end\n"
-	if got := tell(width); got != want {
+	if got := printed(width); got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
 }

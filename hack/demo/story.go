@@ -49,7 +49,7 @@ type story struct {
 // chapter is a part of the story.
 type chapter struct {
 	title string
-	tell  func(context.Context) error
+	run   func(context.Context) error
 }
 
 // mark prints the duration of a step, and records its end.
@@ -64,8 +64,8 @@ func (s *story) mark(what string, took time.Duration) {
 	s.screen.say("%s after %.1f s", what, took.Seconds())
 }
 
-// tell runs the story, chapter by chapter.
-func (s *story) tell(ctx context.Context) error {
+// run runs the story, chapter by chapter.
+func (s *story) run(ctx context.Context) error {
 	chapters := s.life()
 	if s.size.pivot {
 		var err error
@@ -79,7 +79,7 @@ func (s *story) tell(ctx context.Context) error {
 	for _, chapter := range chapters {
 		fmt.Println()
 		s.screen.say("== %s", chapter.title)
-		if err := chapter.tell(ctx); err != nil {
+		if err := chapter.run(ctx); err != nil {
 			return err
 		}
 	}
@@ -94,18 +94,18 @@ func (s *story) tell(ctx context.Context) error {
 func (s *story) life() []chapter {
 	nodes := s.size.controlPlanes + s.size.workers
 	return []chapter{
-		{"The hosts as they were found", s.remember},
+		{"The hosts before the first claim", s.recordHosts},
 		{fmt.Sprintf("A cluster with %d nodes", nodes), s.create},
 		{"clusterctl describes it", s.describe},
 		{"One more worker", func(ctx context.Context) error { return s.scale(ctx, s.size.workers+1) }},
 		{"One worker less", func(ctx context.Context) error { return s.scale(ctx, s.size.workers) }},
 		{"The cluster is deleted", s.remove},
-		{"The hosts are as they were found", s.compare},
+		{"The hosts are restored", s.compare},
 	}
 }
 
-func (s *story) remember(ctx context.Context) error {
-	seen, err := s.look(ctx)
+func (s *story) recordHosts(ctx context.Context) error {
+	seen, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,14 +187,14 @@ func (s *story) remove(ctx context.Context) error {
 	if _, err := s.manager.Kubectl(ctx, arguments...); err != nil {
 		return err
 	}
-	return s.until(ctx, "all Machines are gone and all hosts are free", func(seen world) bool {
+	return s.until(ctx, "all Machines are deleted and all hosts are free", func(seen world) bool {
 		return len(seen.machines) == 0 && len(seen.metal3) == 0 && seen.free() == len(s.found)
 	})
 }
 
-// compare verifies that nothing of the cluster is left on the hosts and the machines.
+// compare returns an error if hosts or machines have leftovers of the cluster.
 func (s *story) compare(ctx context.Context) error {
-	seen, err := s.look(ctx)
+	seen, err := s.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,9 +205,9 @@ func (s *story) compare(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !reflect.DeepEqual(host.Spec, s.found[host.Name]):
-			return fmt.Errorf("the spec of host %s is not what it was", host.Name)
+			return fmt.Errorf("the spec of host %s changed", host.Name)
 		case len(host.Annotations) > 0, len(host.Labels) > 0:
-			return fmt.Errorf("host %s has labels %v and annotations %v that it did not have",
+			return fmt.Errorf("host %s has labels %v and annotations %v that it had not before",
 				host.Name, host.Labels, host.Annotations)
 		case s.lab.Machine(host.Name).Running():
 			return fmt.Errorf("an operating system still runs on machine %s", host.Name)
@@ -215,7 +215,7 @@ func (s *story) compare(ctx context.Context) error {
 			return fmt.Errorf("the disk of machine %s was not wiped", host.Name)
 		}
 	}
-	s.screen.say("%d hosts compared with what they were before the first claim: no difference", len(seen.hosts))
+	s.screen.say("%d hosts are as before the first claim", len(seen.hosts))
 	s.screen.say("no operating system runs on any of the machines, and their disks are wiped")
 	return nil
 }

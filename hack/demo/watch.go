@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// lookEvery is the interval between reads of the objects.
-	lookEvery = 500 * time.Millisecond
+	// observeEvery is the interval between reads of the objects.
+	observeEvery = 500 * time.Millisecond
 
 	// patience is the time limit of one chapter on a busy machine.
 	patience = 15 * time.Minute
@@ -37,7 +37,7 @@ type world struct {
 	infra *infrav1.Metal3Cluster
 }
 
-func (s *story) look(ctx context.Context) (world, error) {
+func (s *story) observe(ctx context.Context) (world, error) {
 	var clusters clusterv1.ClusterList
 	var hosts bmov1alpha1.BareMetalHostList
 	var machines clusterv1.MachineList
@@ -198,10 +198,10 @@ func (s *story) until(ctx context.Context, what string, wanted func(world) bool)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("ended after %s", patience))
 	defer cancel()
 	defer s.screen.clear()
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(observeEvery)
 	defer ticker.Stop()
 	for {
-		seen, err := s.look(ctx)
+		seen, err := s.observe(ctx)
 		// An API server may not answer for a moment when its node is powered off.
 		if err == nil {
 			s.screen.show(seen.describe())

@@ -12,23 +12,23 @@ import (
 
 var codeConstant = regexp.MustCompile(`(?m)^\t(Code\w+)\s+Code = "(\w+)"$`)
 
-// TestEveryCodeIsUsed fails for a code that pivot.Codes does not list, and for one that no obstacle has.
+// TestEveryCodeIsUsed returns an error for a code that pivot.Codes does not list, and for one that no obstacle has.
 func TestEveryCodeIsUsed(t *testing.T) {
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, each := range pivot.Codes() {
-		told[string(each.Code)] = true
+		listed[string(each.Code)] = true
 	}
 	code := ""
 	for _, folder := range []string{"baremetal/pivot", "internal/plugin", "controllers/metal3cluster"} {
 		code += codeOf(t, folder)
 	}
 	constants := codeConstant.FindAllStringSubmatch(read(t, "baremetal/pivot/code.go"), -1)
-	if len(constants) != len(told) {
-		t.Errorf("%d constants, and %d codes are told", len(constants), len(told))
+	if len(constants) != len(listed) {
+		t.Errorf("%d constants, and %d codes are listed", len(constants), len(listed))
 	}
 	for _, each := range constants {
-		if !told[each[2]] {
-			t.Errorf("pivot.Codes does not tell %s", each[2])
+		if !listed[each[2]] {
+			t.Errorf("pivot.Codes does not list %s", each[2])
 		}
 		if !regexp.MustCompile(`\b` + each[1] + `\b`).MatchString(code) {
 			t.Errorf("no obstacle has %s", each[1])
@@ -36,7 +36,7 @@ func TestEveryCodeIsUsed(t *testing.T) {
 	}
 }
 
-// codeOf returns the code of a folder, without tests and without the codes themselves.
+// codeOf returns the source of a folder, without tests and without the codes.
 func codeOf(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root(t), folder, "*.go"))

@@ -52,7 +52,7 @@ func clusterctlSettings(page string) (map[string]any, error) {
 	return values, nil
 }
 
-// example fills in the flavour ironic with the values of the installation.
+// example renders the flavour ironic with the values of the installation.
 func example(root, page string) (string, error) {
 	template, err := os.ReadFile(filepath.Join(root, "templates", "cluster-template-ironic.yaml"))
 	if err != nil {
@@ -76,12 +76,12 @@ func example(root, page string) (string, error) {
 		return "", fmt.Errorf("variable %s has no value", name)
 	})
 	if err != nil {
-		return "", fmt.Errorf("filling in the flavour ironic: %w", err)
+		return "", fmt.Errorf("rendering the flavour ironic: %w", err)
 	}
 	return "```yaml\n" + strings.TrimSpace(string(filled)) + "\n```\n", nil
 }
 
-// installationParts returns what other pages repeat of the installation.
+// installationParts returns the parts of the installation that other pages repeat.
 func installationParts(root string) (map[string]string, error) {
 	page, err := os.ReadFile(filepath.Join(root, installation))
 	if err != nil {

@@ -17,18 +17,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// place is a command of a document.
 type place struct {
 	document string
 	words    []string
 }
 
-func (p place) String() string { return p.document + " tells to run " + strings.Join(p.words, " ") }
+func (p place) String() string { return p.document + " runs " + strings.Join(p.words, " ") }
 
 var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build) [^`]+)`")
 
-// told returns the commands of all documents that run a program: those in shell blocks and in sentences.
-func told(t *testing.T, program string) []place {
+// commandsWith returns the commands of all documents that run a program, in shell blocks and in sentences.
+func commandsWith(t *testing.T, program string) []place {
 	t.Helper()
 	var found []place
 	for name, text := range texts(t) {
@@ -51,7 +50,7 @@ func told(t *testing.T, program string) []place {
 	return found
 }
 
-// TestShellBlocksAreWellFormed lets bash read each block, without running it.
+// TestShellBlocksAreWellFormed parses each block with bash, without running it.
 func TestShellBlocksAreWellFormed(t *testing.T) {
 	for name, text := range texts(t) {
 		for _, block := range blocks(text, "sh") {
@@ -97,15 +96,15 @@ func leading(words []string) int {
 	return len(words)
 }
 
-// judge compares a command of a document with its help. The program has refused unknown flags already.
-func judge(told place, said help) error {
+// judge compares a command of a document with its help. The program has already refused unknown flags.
+func judge(command place, said help) error {
 	for _, word := range said.path {
-		if !slices.Contains(told.words, word) {
-			return fmt.Errorf("%s, which was understood as %q", told, said.path)
+		if !slices.Contains(command.words, word) {
+			return fmt.Errorf("%s, which the program parsed as %q", command, said.path)
 		}
 	}
-	if said.group && leading(told.words[1:]) > len(said.path) || len(said.path) == 0 {
-		return fmt.Errorf("%s, which is no command: only %q was understood", told, said.path)
+	if said.group && leading(command.words[1:]) > len(said.path) || len(said.path) == 0 {
+		return fmt.Errorf("%s, which is not a command: the program parsed only %q", command, said.path)
 	}
 	return nil
 }
@@ -124,7 +123,7 @@ const valueMissing = "flag needs an argument"
 
 func TestCommandsOfThePluginExist(t *testing.T) {
 	count := 0
-	for _, each := range append(told(t, "clusterctl"), told(t, "kubectl")...) {
+	for _, each := range append(commandsWith(t, "clusterctl"), commandsWith(t, "kubectl")...) {
 		if len(each.words) < 3 || each.words[1] != "metal3" {
 			continue
 		}
@@ -160,7 +159,7 @@ var foreignPlugins = sets.New("metal3", "krew")
 func testHelp(t *testing.T, program, path string) {
 	t.Helper()
 	seen := sets.New[string]()
-	for _, each := range told(t, program) {
+	for _, each := range commandsWith(t, program) {
 		text := strings.Join(each.words, " ")
 		if len(each.words) < 2 || foreignPlugins.Has(each.words[1]) || seen.Has(text) {
 			continue
@@ -202,9 +201,9 @@ func TestCommandsOfKubectlExist(t *testing.T) {
 	testHelp(t, "kubectl", filepath.Join(folder, "kubectl"))
 }
 
-// Programs of the checkout in documents exist.
+// TestProgramsOfTheCheckoutExist requires that programs of the checkout in documents exist.
 func TestProgramsOfTheCheckoutExist(t *testing.T) {
-	for _, each := range told(t, "go") {
+	for _, each := range commandsWith(t, "go") {
 		if len(each.words) < 3 || each.words[1] != "run" && each.words[1] != "build" {
 			continue
 		}
@@ -215,28 +214,28 @@ func TestProgramsOfTheCheckoutExist(t *testing.T) {
 		}
 		files, err := filepath.Glob(filepath.Join(root(t), each.words[at], "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Errorf("%s, and no program is in that folder", each)
+			t.Errorf("%s, but the folder has no program", each)
 			continue
 		}
 		if arguments := each.words[at+1:]; len(arguments) > 0 && !strings.HasPrefix(arguments[0], "-") {
 			if !strings.Contains(codeOf(t, each.words[at]), `case "`+arguments[0]+`"`) {
-				t.Errorf("%s, and the program does not know %s", each, arguments[0])
+				t.Errorf("%s, but the program has no %s", each, arguments[0])
 			}
 		}
 	}
 }
 
-// Targets and variables of make that documents use are in the Makefile.
+// TestTargetsExist requires that targets and variables of make in documents are in the Makefile.
 func TestTargetsExist(t *testing.T) {
 	known := sets.New[string]()
 	defined := regexp.MustCompile(`(?m)^(?:([a-z0-9-]+):|([A-Z_]+) \?=)`)
 	for _, match := range defined.FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		known.Insert(match[1] + match[2])
 	}
-	for _, each := range told(t, "make") {
+	for _, each := range commandsWith(t, "make") {
 		for _, word := range each.words[1:] {
 			if name, _, _ := strings.Cut(word, "="); !strings.HasPrefix(name, "-") && !known.Has(name) {
-				t.Errorf("%s, and the Makefile does not have %s", each, name)
+				t.Errorf("%s, but the Makefile lacks %s", each, name)
 			}
 		}
 	}

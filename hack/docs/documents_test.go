@@ -106,17 +106,17 @@ func TestFillIn(t *testing.T) {
 		wantErr  string
 	}{
 		"NoPart": {
-			reason:   "what people wrote stays as it is",
+			reason:   "written text does not change",
 			document: "# Title\n\nText.\n",
 			want:     "# Title\n\nText.\n",
 		},
 		"Replaced": {
-			reason:   "only what is between the comments is replaced",
+			reason:   "only text between the comments is replaced",
 			document: "Before.\n" + partBegin + "one" + markEnd + "\nold\n" + partEnd + "\nAfter.\n",
 			want:     "Before.\n" + partBegin + "one" + markEnd + "\n\n| 1 |\n\n" + partEnd + "\nAfter.\n",
 		},
 		"Unknown": {
-			reason:   "a misspelt part would stay stale for ever",
+			reason:   "a misspelt part would stay stale",
 			document: partBegin + "two" + markEnd + "\n" + partEnd,
 			wantErr:  `part "two" is unknown, use one of one`,
 		},

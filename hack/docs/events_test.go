@@ -35,12 +35,11 @@ func goFiles(t *testing.T, folders ...string) []string {
 	return files
 }
 
-// conditionEvents is the package that writes the events of conditions, whose reasons docs/troubleshooting.md lists with
-// the conditions, and passes on those of controllers.
+// conditionEvents is the package that writes the events of conditions. docs/troubleshooting.md lists their reasons with
+// the conditions.
 const conditionEvents = "internal/flow"
 
-// eventReasons returns the reasons of the events that controllers write by themselves. Events of conditions have the
-// reasons of these.
+// eventReasons returns the reasons of the events of controllers, without those of conditions.
 func eventReasons(t *testing.T) sets.Set[string] {
 	t.Helper()
 	found := sets.New[string]()
@@ -75,11 +74,10 @@ func eventReasons(t *testing.T) sets.Set[string] {
 	return found
 }
 
-// fileTexts are the texts that names of a file can stand for.
+// fileTexts are the possible texts of names in a file.
 type fileTexts map[string][]string
 
-// textsOf collects texts that constants have, that variables are set to, and that functions return, or tables have,
-// beside the type of an event.
+// textsOf collects the texts of constants, variables and functions, and texts next to the type of an event in tables.
 func textsOf(file *ast.File) fileTexts {
 	found := fileTexts{}
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -110,7 +108,7 @@ func textsOf(file *ast.File) fileTexts {
 
 var reasonText = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
-// add notes what a name can be.
+// add records a possible text of a name.
 func (f fileTexts) add(name string, value ast.Expr) {
 	switch value := value.(type) {
 	case *ast.BasicLit:
@@ -124,14 +122,14 @@ func (f fileTexts) add(name string, value ast.Expr) {
 	}
 }
 
-// of returns what an expression can be.
+// of returns the possible texts of an expression.
 func (f fileTexts) of(expression ast.Expr) []string {
 	f["the argument"] = nil
 	f.add("the argument", expression)
 	return f["the argument"]
 }
 
-// describedEvents returns what docs/troubleshooting.md says about events: the tables that have Event in the head.
+// describedEvents returns the events in docs/troubleshooting.md, from tables with Event in the head.
 func describedEvents(t *testing.T) sets.Set[string] {
 	t.Helper()
 	described := sets.New[string]()

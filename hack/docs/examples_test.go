@@ -151,7 +151,7 @@ func schemaValidator(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) vali
 	return validator
 }
 
-// againstSchema validates an example of our kinds. Others have no schema here.
+// againstSchema validates an example of a kind of this provider. Other kinds have no schema here.
 func againstSchema(t *testing.T, validator validation.SchemaValidator, document []byte) field.ErrorList {
 	t.Helper()
 	if validator == nil {

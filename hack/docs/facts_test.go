@@ -32,7 +32,7 @@ func cells(document string, column int) sets.Set[string] {
 	return found
 }
 
-// reasons are the rows of the table of conditions and reasons.
+// reasons returns the rows of the table of conditions and reasons.
 func reasons(t *testing.T) string {
 	t.Helper()
 	_, after, _ := strings.Cut(read(t, "docs/troubleshooting.md"), "\n## Reasons\n")
@@ -74,7 +74,7 @@ func TestEveryConditionIsExplained(t *testing.T) {
 		}
 	}
 	for _, stale := range sets.List(explained.Difference(known)) {
-		t.Errorf("docs/troubleshooting.md lists %s, which is no condition of this provider", stale)
+		t.Errorf("docs/troubleshooting.md lists %s, which is not a condition of this provider", stale)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestEveryFlagOfThePluginIsExplained(t *testing.T) {
 	}
 }
 
-// guardMetrics returns the metrics that the guard serves.
+// guardMetrics returns the metrics of the guard.
 func guardMetrics(t *testing.T) sets.Set[string] {
 	t.Helper()
 	names := sets.New[string]()
@@ -214,7 +214,7 @@ func TestVariablesOfFlagsAreListed(t *testing.T) {
 	}
 }
 
-// A host passes these checks in this order, so the page must name all of them in the same order.
+// TestReasonsOfHostsAreListedInOrder requires the reasons in the order of the checks of a host.
 func TestReasonsOfHostsAreListedInOrder(t *testing.T) {
 	page := read(t, "docs/spec/metal3machine.md")
 	order := []string{
@@ -228,14 +228,14 @@ func TestReasonsOfHostsAreListedInOrder(t *testing.T) {
 	}
 	for _, reason := range order {
 		if !slices.Contains(declared, reason) {
-			t.Errorf("baremetal/host knows no reason %q", reason)
+			t.Errorf("baremetal/host has no reason %q", reason)
 		}
 	}
 	last := -1
 	for _, reason := range order {
 		at := strings.Index(page, "| `"+reason+"` |")
 		if at <= last {
-			t.Errorf("docs/spec/metal3machine.md does not list the reason %q, or in another order", reason)
+			t.Errorf("docs/spec/metal3machine.md does not list the reason %q, or not in this order", reason)
 		}
 		last = at
 	}

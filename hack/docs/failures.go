@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// failure is something that goes wrong in a pivot. People write the failure and the remedy. The decision tables give
-// the state of the hosts and the holder of the VIP.
+// failure is a failure in a pivot. Failure and remedy are written by hand. The decision tables give the state of the
+// hosts and the holder of the VIP.
 type failure struct {
 	what   string
 	left   state
@@ -27,18 +27,18 @@ type failure struct {
 // state is the state of both clusters during a pivot.
 type state struct {
 	source, target site
-	// management says that the management cluster runs, and holds the VIP.
+	// management is true if the management cluster runs, and holds the VIP.
 	management bool
-	// taken says that a node of the control plane holds the VIP.
+	// taken is true if a control-plane node holds the VIP.
 	taken bool
 }
 
 // site is the state of one of the two clusters. The zero site has no hosts, or no longer exists.
 type site struct {
 	hosts []hostState
-	// paused says that the Cluster is paused. verified says that the Ironic of the Cluster answers.
+	// paused is true if the Cluster is paused. verified is true if the Ironic of the Cluster answers.
 	paused, verified bool
-	// idle says that no manager runs.
+	// idle is true if no manager runs.
 	idle bool
 }
 
@@ -47,7 +47,7 @@ type hostState int
 
 const (
 	busy hostState = iota
-	parked
+	quiesced
 	leaving
 	free
 )
@@ -61,38 +61,40 @@ func pivotCommand(name string) string {
 func failures() []failure {
 	running := func(hosts ...hostState) site { return site{hosts: hosts, verified: true} }
 	resting := func(hosts ...hostState) site { return site{hosts: hosts, verified: true, paused: true} }
-	back := &state{source: running(parked), management: true}
-	forth := &state{target: running(parked), management: true}
+	back := &state{source: running(quiesced), management: true}
+	forth := &state{target: running(quiesced), management: true}
 	return []failure{
 		{"the management cluster dies before the move", state{}, "restore it; or set `takeoverAfterSilence` beforehand",
 			&state{source: running(free), management: true}},
 		{"the API server of the target does not answer at the beginning: clusterctl returns an error at once",
 			state{source: running(free), management: true}, "when it answers again: " + pivotCommand("run"), nil},
 		{"a host stays busy: clusterctl returns an error after some six minutes",
-			state{source: resting(busy, parked), management: true},
-			pivotCommand("abort") + "; `ReadyForMove` names the host", &state{source: running(busy, parked), management: true}},
-		{"the manager of the source is killed while it parks hosts",
-			state{source: site{hosts: []hostState{parked}, paused: true, idle: true}, management: true},
+			state{source: resting(busy, quiesced), management: true},
+			pivotCommand("abort") + "; `ReadyForMove` names the host",
+			&state{source: running(busy, quiesced), management: true}},
+		{"the manager of the source is killed while it pauses hosts",
+			state{source: site{hosts: []hostState{quiesced}, paused: true, idle: true}, management: true},
 			"nothing: the manager continues when it runs again; see " + pivotCommand("status"),
-			&state{source: resting(parked), management: true}},
+			&state{source: resting(quiesced), management: true}},
 		{"clusterctl is killed before it says `Deleting objects`",
-			state{source: resting(parked), target: resting(parked), management: true},
+			state{source: resting(quiesced), target: resting(quiesced), management: true},
 			pivotCommand("resume") + ", which unpauses the source and moves again; or " + pivotCommand("abort"), back},
 		{"clusterctl is killed after that: the source has lost objects",
-			state{source: resting(leaving), target: resting(parked), management: true},
+			state{source: resting(leaving), target: resting(quiesced), management: true},
 			pivotCommand("resume") + ". Do **not** unpause the Cluster in the source; see [below](#left-in-the-source)", forth},
 		{"an API server, or the manager of the target with its webhooks, fails during the move: clusterctl repeats each " +
-			"write for some two and a half minutes", state{source: resting(parked), target: resting(parked), management: true},
+			"write for some two and a half minutes",
+			state{source: resting(quiesced), target: resting(quiesced), management: true},
 			"restore it within this time; otherwise " + pivotCommand("resume"), nil},
 		{"the management machine is switched off and on during the move: the ConfigMap `ironic-handover` names the " +
 			"cluster already",
-			state{source: resting(parked), target: resting(parked)},
+			state{source: resting(quiesced), target: resting(quiesced)},
 			pivotCommand("resume"), back},
-		{"the management cluster dies before the target was unpaused", state{target: resting(parked)},
+		{"the management cluster dies before the target was unpaused", state{target: resting(quiesced)},
 			"if all objects have arrived: `clusterctl metal3 pivot unpause -n metal3 --kubeconfig target.kubeconfig`",
-			&state{target: site{hosts: []hostState{parked}}}},
+			&state{target: site{hosts: []hostState{quiesced}}}},
 		{"the target cannot reach the endpoint",
-			state{target: site{hosts: []hostState{parked}}, management: true},
+			state{target: site{hosts: []hostState{quiesced}}, management: true},
 			"correct what `IronicEndpointReady` names; " + pivotCommand("status"), forth},
 		{"the management cluster dies after the move", state{target: running(free)},
 			"nothing", &state{target: running(free), taken: true}},
@@ -116,7 +118,7 @@ func failureTable() string {
 
 // hosts returns the state of the hosts of both clusters.
 func (s state) hosts() string {
-	var told []string
+	var texts []string
 	for _, place := range []struct {
 		name string
 		site site
@@ -125,29 +127,29 @@ func (s state) hosts() string {
 			if len(s.source.hosts) > 0 && len(s.target.hosts) > 0 {
 				becomes = place.name + ": " + becomes
 			}
-			told = append(told, becomes)
+			texts = append(texts, becomes)
 		}
 	}
-	if len(told) == 0 {
+	if len(texts) == 0 {
 		return "run on, unmanaged"
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(texts, "; ")
 }
 
-// becomes returns what the decision tables decide for the hosts of a site.
+// becomes returns the decisions of the tables for the hosts of a site.
 func (s site) becomes(holder *infrav1.IronicHolder) []string {
 	around := []pivot.Neighbour{{Name: "c", Paused: s.paused, Verified: s.verified, Endpoint: true, Holder: holder}}
-	var told []string
+	var texts []string
 	for _, state := range s.hosts {
 		host := state.example()
 		if s.idle {
-			told = append(told, "stay as they are")
+			texts = append(texts, "stay as they are")
 			continue
 		}
 		step := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true})
-		told = append(told, words(decision{pivot.PhaseOf(host, around), step}))
+		texts = append(texts, words(decision{pivot.PhaseOf(host, around), step}))
 	}
-	return slices.Compact(told)
+	return slices.Compact(texts)
 }
 
 // decision is the phase of a host, and its next step.
@@ -167,8 +169,8 @@ func words(decided decision) string {
 		{pivot.PhaseRunning, pivot.Nudge}:            "registered and adopted by the new Ironic",
 		{pivot.PhaseRunning, pivot.Leave}:            "run on",
 	}
-	if told, is := known[decided]; is {
-		return told
+	if text, is := known[decided]; is {
+		return text
 	}
 	return string(decided.phase) + ", " + string(decided.step)
 }
@@ -181,7 +183,7 @@ func (s state) address() string {
 	case s.management:
 		return "management cluster"
 	case armed:
-		return "a node takes the VIP"
+		return "a node claims the VIP"
 	default:
 		return "no holder: no node is armed"
 	}
@@ -209,7 +211,7 @@ func (h hostState) example() *bmov1alpha1.BareMetalHost {
 	switch h {
 	case busy:
 		host.Status.LastUpdated, host.Status.Provisioning.State = &seen, bmov1alpha1.StateProvisioning
-	case parked:
+	case quiesced:
 		host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	case leaving:
 		host.Annotations[infrav1.DeleteForMoveAnnotation] = ""

@@ -15,10 +15,10 @@ func TestFailuresHaveWords(t *testing.T) {
 			states = append(states, *failure.then)
 		}
 		for _, state := range states {
-			told := state.hosts()
+			hosts := state.hosts()
 			for _, phase := range pivot.Phases() {
-				if strings.Contains(told, string(phase)+", ") {
-					t.Errorf("%s: there are no words for %s", failure.what, told)
+				if strings.Contains(hosts, string(phase)+", ") {
+					t.Errorf("%s: no words for %s", failure.what, hosts)
 				}
 			}
 		}
@@ -31,10 +31,10 @@ func TestFailuresFollowTheTables(t *testing.T) {
 		"before the move":                {"run on, unmanaged", "no holder: no node is armed", "run on; management cluster"},
 		"stays busy":                     {"a busy host continues; stay paused", "management cluster", "a busy host continues; resumed; management cluster"},
 		"killed after that":              {"source: left alone; target: stay paused", "management cluster", "resumed; management cluster"},
-		"before the target was unpaused": {"stay paused", "no holder: no node is armed", "stay paused until the Ironic of the cluster answers; a node takes the VIP"},
+		"before the target was unpaused": {"stay paused", "no holder: no node is armed", "stay paused until the Ironic of the cluster answers; a node claims the VIP"},
 		"cannot reach the endpoint":      {"stay paused until the Ironic of the cluster answers", "management cluster", "resumed; management cluster"},
-		"cluster dies after the move":    {"run on", "a node takes the VIP", "registered and adopted by the new Ironic; a node takes the VIP"},
-		"node that holds the VIP dies":   {"run on", "a node takes the VIP", "registered and adopted by the new Ironic; a node takes the VIP"},
+		"cluster dies after the move":    {"run on", "a node claims the VIP", "registered and adopted by the new Ironic; a node claims the VIP"},
+		"node that holds the VIP dies":   {"run on", "a node claims the VIP", "registered and adopted by the new Ironic; a node claims the VIP"},
 	} {
 		found := 0
 		for line := range strings.Lines(failureTable()) {

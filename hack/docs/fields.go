@@ -76,7 +76,7 @@ func fieldTable(definition *apiextensionsv1.CustomResourceDefinition) string {
 	return table([]string{"Field", "Type", "Default", "Meaning"}, list.rows) + "\n" + columns
 }
 
-// columnList names what kubectl get prints.
+// columnList names the columns of kubectl get.
 func columnList(plural string, columns []apiextensionsv1.CustomResourceColumnDefinition) string {
 	var narrow, wide []string
 	for _, column := range columns {

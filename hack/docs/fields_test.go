@@ -29,17 +29,17 @@ func TestTypeOf(t *testing.T) {
 		schema schema
 		want   string
 	}{
-		"Plain":      {"the name of the type is enough", schemaOf("boolean"), "boolean"},
-		"List":       {"what is in the list is what the user writes", listOf(text), "list of string"},
-		"KeyedList":  {"the key tells which entries merge", listOf(schemaOf("object"), "id"), "list of object by `id`"},
+		"Plain":      {"a plain type has its name", schemaOf("boolean"), "boolean"},
+		"List":       {"a list names the type of its elements", listOf(text), "list of string"},
+		"KeyedList":  {"the key identifies merged entries", listOf(schemaOf("object"), "id"), "list of object by `id`"},
 		"Map":        {"keys are always text", textMap, "map of string"},
-		"Anything":   {"a field without a type takes any JSON", schemaOf(""), "any"},
+		"Anything":   {"a field without a type accepts any JSON", schemaOf(""), "any"},
 		"Quantity":   {"a quantity may be written as a number too", schema{XIntOrString: true}, "quantity"},
-		"Time":       {"the format is what matters", schema{Type: "string", Format: "date-time"}, "time"},
+		"Time":       {"the format replaces the type", schema{Type: "string", Format: "date-time"}, "time"},
 		"Values":     {"only these are accepted", choice, "one of `a`, `b`"},
 		"BothLimits": {"a port has both", port, "integer, 1 to 65535"},
 		"LowerLimit": {"an index has one", schema{Type: "integer", Minimum: ptr.To(0.0)}, "integer, at least 0"},
-		"UpperLimit": {"so has an MTU", schema{Type: "integer", Maximum: ptr.To(9000.0)}, "integer, at most 9000"},
+		"UpperLimit": {"an MTU has one", schema{Type: "integer", Maximum: ptr.To(9000.0)}, "integer, at most 9000"},
 		"Length": {
 			"names are limited", schema{Type: "string", MaxLength: ptr.To(int64(15))}, "string, at most 15 characters",
 		},
@@ -57,11 +57,11 @@ func TestMeaningOf(t *testing.T) {
 	cases := map[string]struct {
 		reason, path, description, want string
 	}{
-		"Definition": {"the field stands in the first column already", "spec.key", "key is the name.", "The name."},
+		"Definition": {"the first column has the name", "spec.key", "key is the name.", "The name."},
 		"Word":       {"a plain word begins a sentence", "spec.image", "image to\nwrite.", "Image to write."},
-		"Name":       {"a name is not changed", "spec.nodeReuse", "nodeReuse keeps a host.", "nodeReuse keeps a host."},
-		"Brackets":   {"a browser would take them for a tag", "spec.id", "ID like <host>.", `ID like \<host>.`},
-		"Empty":      {"a field without a comment has no meaning to show", "spec.port", "", ""},
+		"Name":       {"a name stays", "spec.nodeReuse", "nodeReuse keeps a host.", "nodeReuse keeps a host."},
+		"Brackets":   {"a browser would parse a tag", "spec.id", "ID like <host>.", `ID like \<host>.`},
+		"Empty":      {"a field without a comment", "spec.port", "", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,6 +89,6 @@ func TestFieldsAreDescribedOnce(t *testing.T) {
 		{"`spec.second`", "list of object", "", "Fields as in `spec.first`."},
 	}
 	if diff := cmp.Diff(want, list.rows); diff != "" {
-		t.Errorf("a structure is described where it comes first, and conditions never: -want, +got:\n%s", diff)
+		t.Errorf("a structure is described once, and conditions never: -want, +got:\n%s", diff)
 	}
 }

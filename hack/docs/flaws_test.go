@@ -17,7 +17,7 @@ func declaresTest(source, name string) bool {
 	return declared.MatchString(source)
 }
 
-// TestEveryFlawHasATest requires that each row of the table of flaws names tests that exist: in the titles of its links.
+// TestEveryFlawHasATest requires that each row of the table of flaws names existing tests in the titles of its links.
 func TestEveryFlawHasATest(t *testing.T) {
 	_, table, _ := strings.Cut(read(t, migration), "| CAPM3 1.14 | Here | Tests |\n| --- | --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// clusterctl runs the program of the module that the documents name.
+// clusterctl runs the clusterctl of the version in the documents.
 func clusterctl(t *testing.T, environment []string, arguments ...string) (string, error) {
 	t.Helper()
 	folder, err := binaries.Ensure(t.Context(), root(t), binaries.ClusterAPI(), os.Stderr)
@@ -63,11 +63,12 @@ func TestClusterctlTakesTheReleaseFromTheSettings(t *testing.T) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("clusterctl knows %d infrastructure providers with the name metal3, want 1:\n%s", found, output)
+		t.Errorf("clusterctl lists %d infrastructure providers with the name metal3, want 1:\n%s", found, output)
 	}
 }
 
-// The settings have a value for each variable without a default. What is left are arguments of clusterctl.
+// TestTheSettingsFillInTheFlavour requires a value for each variable without a default, except for arguments of
+// clusterctl.
 func TestTheSettingsFillInTheFlavour(t *testing.T) {
 	template := filepath.Join(root(t), "templates", "cluster-template-ironic.yaml")
 	arguments := []string{"CLUSTER_NAME=my-cluster", "NAMESPACE=metal3", "KUBERNETES_VERSION=v1.36.3"}
@@ -94,17 +95,17 @@ func TestDocumentsDownloadFilesOfTheRelease(t *testing.T) {
 		for _, match := range published.FindAllStringSubmatch(text, -1) {
 			found++
 			if match[1] != makeDefault(t, "VERSION") {
-				t.Errorf("%s takes %s of %s, the Makefile releases %s", name, match[2], match[1], makeDefault(t, "VERSION"))
+				t.Errorf("%s downloads %s of %s, but the Makefile releases %s", name, match[2], match[1], makeDefault(t, "VERSION"))
 			}
 			written := strings.Contains(read(t, "hack/releasemanifests/release_test.go"), `"`+match[2]+`"`) ||
 				strings.Contains(scripts(t), "> "+match[2]+"\n")
 			if !written {
-				t.Errorf("%s takes %s, which neither hack/releasemanifests nor a workflow writes", name, match[2])
+				t.Errorf("%s downloads %s, which neither hack/releasemanifests nor a workflow writes", name, match[2])
 			}
 		}
 	}
 	if found == 0 {
-		t.Error("no document takes anything of a release")
+		t.Error("no document downloads a file of a release")
 	}
 }
 
@@ -133,7 +134,7 @@ func TestDocumentsInstallTestedVersions(t *testing.T) {
 			for _, match := range regexp.MustCompile(each.pattern).FindAllStringSubmatch(text, -1) {
 				found++
 				if match[1] != each.want {
-					t.Errorf("%s installs %s %s, tested is %s", name, each.what, match[1], each.want)
+					t.Errorf("%s installs %s %s, but the tests run with %s", name, each.what, match[1], each.want)
 				}
 			}
 		}
@@ -143,8 +144,9 @@ func TestDocumentsInstallTestedVersions(t *testing.T) {
 	}
 }
 
-// The folder of BMO that the installation builds exists, and has the image that the installation pins.
-func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
+// TestBMOHasTheFolderOfTheInstallation requires that the folder of BMO in the installation exists and has the pinned
+// image.
+func TestBMOHasTheFolderOfTheInstallation(t *testing.T) {
 	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
 	match := regexp.MustCompile(`baremetal-operator/([a-z0-9/_-]+)\?ref=`).FindStringSubmatch(read(t, installation))
 	if match == nil {
@@ -158,12 +160,12 @@ func TestBMOHasWhatTheInstallationBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(manager), "image: quay.io/metal3-io/baremetal-operator") {
-		t.Error("BMO has another image than the installation pins")
+		t.Error("BMO does not have the image that the installation pins")
 	}
 }
 
-// The recipe builds an image with the units and programs that the flavours call.
-func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
+// TestNodeImageHasTheProgramsOfFlavours requires the units and programs of the flavours in the recipe of the image.
+func TestNodeImageHasTheProgramsOfFlavours(t *testing.T) {
 	page := read(t, installation)
 	match := regexp.MustCompile(`(?ms)^cat > image\.json <<END\n(.*?)^END$`).FindStringSubmatch(page)
 	if match == nil {
@@ -174,9 +176,9 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version := "--kubernetes-version " + variables["kubernetes_semver"] + " "; !strings.Contains(page, version) {
-		t.Errorf("the image has Kubernetes %s, and the cluster another version", variables["kubernetes_semver"])
+		t.Errorf("the image has Kubernetes %s, but the cluster has another version", variables["kubernetes_semver"])
 	}
-	// image-builder installs the first four by itself.
+	// image-builder installs the first four.
 	installed := append([]string{"containerd", "kubelet", "kubeadm", "curl"}, strings.Fields(variables["extra_debs"])...)
 	values, err := clusterctlSettings(page)
 	if err != nil {
@@ -197,13 +199,14 @@ func TestTheNodeImageHasWhatTheFlavoursCall(t *testing.T) {
 			name, _ = values["CONTAINER_RUNTIME"].(string)
 		}
 		if !slices.Contains(installed, name) {
-			t.Errorf("a flavour calls %s, which the image does not have: %q", name, installed)
+			t.Errorf("a flavour calls %s, which the image lacks: %q", name, installed)
 		}
 	}
 }
 
-// Each document that writes clusterctl.yaml writes one that clusterctl reads, with this provider in it.
-func TestClusterctlReadsWhatDocumentsPaste(t *testing.T) {
+// TestClusterctlReadsTheConfigurationsOfDocuments requires that each clusterctl.yaml in a document is valid and has this
+// provider.
+func TestClusterctlReadsTheConfigurationsOfDocuments(t *testing.T) {
 	written := regexp.MustCompile(`(?ms)^( *)cat > clusterctl\.yaml <<(?:END\n.*?^ *END|EOF\n.*?^ *EOF)$`)
 	found := 0
 	for name, text := range texts(t) {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shell splits a script into commands. It knows what documents use: quotes, continued lines, pipes, lists, loops,
-// redirections, documents within (<<END), and substitutions $(...), whose commands come after the command around them.
+// shell splits a script into commands. It supports the syntax in the documents: quotes, continued lines, pipes, lists,
+// loops, redirections, here-documents (<<END), and substitutions $(...), whose commands follow the command around them.
 type shell struct {
 	script   string
 	commands [][]string
@@ -18,7 +18,7 @@ type shell struct {
 	word     strings.Builder
 	inWord   bool
 	inner    []string
-	// end is the line that ends a document within the script. It begins after the current line.
+	// end is the line that ends a here-document, which begins after the current line.
 	end string
 }
 
@@ -52,7 +52,7 @@ func (s *shell) run() {
 	s.endCommand()
 }
 
-// sign reads what begins with one sign, or is one.
+// sign parses one special character and the syntax that it begins.
 func (s *shell) sign(next byte) {
 	switch next {
 	case '\\':
@@ -146,7 +146,7 @@ func (s *shell) document() {
 	s.end = name[1]
 }
 
-// redirection drops the file and the number of what is redirected.
+// redirection drops the file and the file descriptor of a redirection.
 func (s *shell) redirection() {
 	if text := s.word.String(); text == "2" || text == "1" {
 		s.word.Reset()
@@ -191,20 +191,20 @@ func TestCommandsOf(t *testing.T) {
 		reason, script string
 		want           [][]string
 	}{
-		"Continued": {"a line goes on after a backslash", "a --b \\\n  c\n", [][]string{{"a", "--b", "c"}}},
+		"Continued": {"a backslash continues a line", "a --b \\\n  c\n", [][]string{{"a", "--b", "c"}}},
 		"Pipe":      {"each side is a command", "a b | c && d; e", [][]string{{"a", "b"}, {"c"}, {"d"}, {"e"}}},
 		"Quotes":    {"quotes keep blanks", `a 'b c' "d \"e"`, [][]string{{"a", "b c", `d "e`}}},
 		"Prefixes":  {"sudo and variables are no commands", `sudo env PATH="$PATH" X=1 make demo`, [][]string{{"make", "demo"}}},
 		"Loop": {
-			"the shell's own words are no commands", "for x in a b; do\n  c $x > d\ndone\n", [][]string{{"c", "$x"}},
+			"keywords are not commands", "for x in a b; do\n  c $x > d\ndone\n", [][]string{{"c", "$x"}},
 		},
 		"Document": {
-			"a document is no script", "cat > file <<END\nnot a command\nEND\nb\n", [][]string{{"cat"}, {"b"}},
+			"a here-document is not a script", "cat > file <<END\nnot a command\nEND\nb\n", [][]string{{"cat"}, {"b"}},
 		},
 		"Substitution": {
-			"its commands count as well", `a "$(b c)" d`, [][]string{{"a", "$()", "d"}, {"b", "c"}},
+			"commands in a substitution count too", `a "$(b c)" d`, [][]string{{"a", "$()", "d"}, {"b", "c"}},
 		},
-		"Comment": {"comments are left out", "# a b\nc # d\n", [][]string{{"c"}}},
+		"Comment": {"comments are omitted", "# a b\nc # d\n", [][]string{{"c"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

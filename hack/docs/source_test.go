@@ -16,7 +16,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// root is the folder of the checkout.
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := binaries.Root()
@@ -71,7 +70,7 @@ func blocks(document, language string) []block {
 	return found
 }
 
-// borrowed are the constants of Cluster API that ours are equal to.
+// borrowed are the constants of Cluster API that constants of this provider are equal to.
 func borrowed() map[string]string {
 	return map[string]string{
 		"ReadyCondition":    v1beta2.ReadyCondition,
@@ -122,7 +121,7 @@ func valueOf(t *testing.T, expression ast.Expr) string {
 		if text, known := borrowed()[value.Sel.Name]; known {
 			return text
 		}
-		t.Errorf("the value of %s is not known: add it to borrowed", value.Sel.Name)
+		t.Errorf("the value of %s is unknown: add it to borrowed", value.Sel.Name)
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// tiltSettings is what docs/development.md puts into tilt-settings.json.
+// tiltSettings are the settings for tilt-settings.json in docs/development.md.
 type tiltSettings struct {
 	DefaultRegistry          string              `json:"default_registry"`
 	ProviderRepos            []string            `json:"provider_repos"`
@@ -26,15 +26,15 @@ type tiltSettings struct {
 	ExtraArgs                map[string][]string `json:"extra_args"`
 }
 
-// prepareSettings are settings that a program beside the Tiltfile reads, hack/tools/internal/tilt-prepare. Its module is
-// not served, so the names are copied from Cluster API v1.14.
+// prepareSettings are settings that only hack/tools/internal/tilt-prepare reads. The module proxy does not serve its
+// module, so the names are copied from Cluster API v1.14.
 var prepareSettings = []string{"additional_kustomizations", "enable_providers", "extra_args", "provider_repos"}
 
 func readTiltSettings(t *testing.T) (tiltSettings, sets.Set[string]) {
 	t.Helper()
 	found := blocks(read(t, "docs/development.md"), "json")
 	if len(found) != 1 {
-		t.Fatalf("docs/development.md has %d blocks of JSON, want the settings of Tilt alone", len(found))
+		t.Fatalf("docs/development.md has %d blocks of JSON, want only the settings of Tilt", len(found))
 	}
 	var parsed tiltSettings
 	decoder := json.NewDecoder(strings.NewReader(found[0].Text))
@@ -78,17 +78,17 @@ func TestTiltSettingsFitTheCheckout(t *testing.T) {
 	for _, path := range parsed.TemplateDirs[provider.Name] {
 		inside, is := strings.CutPrefix(path, parsed.ProviderRepos[0]+"/")
 		if _, err := os.Stat(filepath.Join(root(t), inside)); err != nil || !is {
-			t.Errorf("the settings take templates of %s, which is no folder of the checkout", path)
+			t.Errorf("the settings name templates in %s, which is not a folder of the checkout", path)
 		}
 	}
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	app.NewFlags(func(string) string { return "" }).Add(set)
 	if err := set.Parse(parsed.ExtraArgs[provider.Name]); err != nil || len(parsed.ExtraArgs[provider.Name]) == 0 {
-		t.Errorf("the manager does not take the arguments %q: %v", parsed.ExtraArgs[provider.Name], err)
+		t.Errorf("the manager refuses the arguments %q: %v", parsed.ExtraArgs[provider.Name], err)
 	}
 }
 
-// Tilt creates clusters of all templates, with these values. The name of the cluster is given in Tilt.
+// TestTiltSettingsFillInTheTemplates renders all templates with the settings. Tilt sets the name of the cluster.
 func TestTiltSettingsFillInTheTemplates(t *testing.T) {
 	parsed, _ := readTiltSettings(t)
 	templates, err := filepath.Glob(filepath.Join(root(t), "templates", "*.yaml"))
@@ -112,7 +112,7 @@ func TestTiltSettingsFillInTheTemplates(t *testing.T) {
 	}
 }
 
-// The page starts BMO with flags and folders that this version of BMO has.
+// TestBMOHasTheDemoMode requires that the pinned BMO has the flags and folders in the page.
 func TestBMOHasTheDemoMode(t *testing.T) {
 	page := read(t, "docs/development.md")
 	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
@@ -122,7 +122,7 @@ func TestBMOHasTheDemoMode(t *testing.T) {
 	}
 	flag := regexp.MustCompile(`args/-, value: --([a-z-]+)\}`).FindStringSubmatch(page)
 	if flag == nil {
-		t.Fatal("docs/development.md does not give BMO a flag")
+		t.Fatal("docs/development.md runs BMO without a flag")
 	}
 	if !strings.Contains(string(program), `"`+flag[1]+`"`) {
 		t.Errorf("BMO does not have the flag --%s", flag[1])

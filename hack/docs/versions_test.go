@@ -27,7 +27,7 @@ func moduleFolder(t *testing.T, in, module string) string {
 	return folder
 }
 
-// BMO and this provider use the same Ironic, so they must support the same versions.
+// TestIronicIsAsOldAsBMOAccepts requires the minimum version of BMO, which uses the same Ironic.
 func TestIronicIsAsOldAsBMOAccepts(t *testing.T) {
 	folder := moduleFolder(t, "hack/bmo", "github.com/metal3-io/baremetal-operator")
 	content, err := os.ReadFile(filepath.Join(folder, "pkg", "provisioner", "ironic", "clients", "features.go"))
@@ -64,7 +64,7 @@ func TestDocumentsNameOneMinimumOfIronic(t *testing.T) {
 	}
 }
 
-// The tests run with the versions that the README lists.
+// TestTheReadmeListsTestedVersions compares the versions in the README with those of the tests.
 func TestTheReadmeListsTestedVersions(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Versions\n")
 	rows := regexp.MustCompile(`(?m)^\| (.*) \|$`).FindAllStringSubmatch(section, 3)
@@ -86,12 +86,12 @@ func TestTheReadmeListsTestedVersions(t *testing.T) {
 		"in-cluster IPAM": required(t, "hack/inclusteripam/go.mod", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster"),
 	} {
 		if listed[name] != strings.TrimPrefix(want, "v") {
-			t.Errorf("README.md lists %s %q, the tests run with %s", name, listed[name], want)
+			t.Errorf("README.md lists %s %q, but the tests run with %s", name, listed[name], want)
 		}
 	}
 }
 
-// OWNERS names aliases that OWNERS_ALIASES defines.
+// TestOwnersAreDefined requires that OWNERS_ALIASES defines the aliases in OWNERS.
 func TestOwnersAreDefined(t *testing.T) {
 	var owners struct{ Approvers, Reviewers []string }
 	var defined struct{ Aliases map[string][]string }

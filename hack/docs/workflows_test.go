@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what the tests read of a workflow of GitHub. The workflows cannot run here.
+// workflow has the used fields of a GitHub workflow. The workflows cannot run here.
 type workflow struct {
 	On   any            `json:"on"`
 	Jobs map[string]job `json:"jobs"`
@@ -64,7 +64,7 @@ func workflows(t *testing.T) map[string]workflow {
 	return all
 }
 
-// scripts returns what the jobs of all workflows run, each command on one line.
+// scripts returns the scripts of the jobs of all workflows, each command on one line.
 func scripts(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -78,7 +78,7 @@ func scripts(t *testing.T) string {
 	return all.String()
 }
 
-func TestTheMakefileHasWhatWorkflowsRun(t *testing.T) {
+func TestMakefileHasTheTargetsOfWorkflows(t *testing.T) {
 	known := sets.New[string]()
 	defined := regexp.MustCompile(`(?m)^(?:([a-z0-9-]+):|([A-Z_]+) \?=)`)
 	for _, match := range defined.FindAllStringSubmatch(read(t, "Makefile"), -1) {
@@ -86,7 +86,7 @@ func TestTheMakefileHasWhatWorkflowsRun(t *testing.T) {
 	}
 	calls := regexp.MustCompile(`\bmake ([a-z0-9-]+)((?: +[A-Z_]+=\S+)*)`).FindAllStringSubmatch(scripts(t), -1)
 	if len(calls) == 0 {
-		t.Error("no workflow runs make, so this test shows nothing")
+		t.Error("no workflow runs make")
 	}
 	for _, call := range calls {
 		if !known.Has(call[1]) {
@@ -100,7 +100,7 @@ func TestTheMakefileHasWhatWorkflowsRun(t *testing.T) {
 	}
 }
 
-// A stage without --platform=${BUILDPLATFORM} that runs a program needs emulation on any other platform.
+// emulated returns true if a stage without --platform=${BUILDPLATFORM} runs a program, which requires emulation.
 func emulated(t *testing.T) bool {
 	t.Helper()
 	for _, name := range []string{"Dockerfile", "images/keepalived/Dockerfile"} {
@@ -115,7 +115,7 @@ func emulated(t *testing.T) bool {
 
 func TestTheReleaseCanBuildForAllPlatforms(t *testing.T) {
 	if !emulated(t) {
-		t.Fatal("no image needs emulation any more: take docker/setup-qemu-action out of release.yaml, and this test")
+		t.Fatal("no image requires emulation: remove docker/setup-qemu-action from release.yaml, and this test")
 	}
 	release := workflows(t)["release.yaml"].Jobs["release"]
 	qemu, images := release.step("docker/setup-qemu-action", ""), release.step("", "make images")
@@ -140,15 +140,15 @@ func makeDefault(t *testing.T, name string) string {
 	return match[1]
 }
 
-// A fork pushes, signs and names images of its own registry.
-func TestTheReleaseSignsWhatItPushes(t *testing.T) {
+// TestReleaseSignsPushedImages requires the variables of the registry, because a fork pushes to its own registry.
+func TestReleaseSignsPushedImages(t *testing.T) {
 	release := workflows(t)["release.yaml"].Jobs["release"]
 	calls := scripts(t)
 	for _, target := range []string{"images", "release-manifests"} {
 		call := cmp.Or(regexp.MustCompile(`make `+target+` [^\n]*`).FindString(calls), "nothing")
 		for _, variable := range []string{`IMAGE="$IMAGE"`, `GUARD_IMAGE="$GUARD_IMAGE"`} {
 			if !strings.Contains(call, " "+variable) {
-				t.Errorf("the release runs %q, want %s in it", call, variable)
+				t.Errorf("the release runs %q, want it to contain %s", call, variable)
 			}
 		}
 	}
@@ -162,7 +162,8 @@ func TestTheReleaseSignsWhatItPushes(t *testing.T) {
 	}
 }
 
-// Nothing is published before the checks have passed, and a release candidate does not become the newest release.
+// TestTheReleaseWaitsForTheChecks requires that the release needs the checks, and that a release candidate is a
+// pre-release.
 func TestTheReleaseWaitsForTheChecks(t *testing.T) {
 	parsed := workflows(t)["release.yaml"]
 	release := parsed.Jobs["release"]
@@ -178,7 +179,7 @@ func TestTheReleaseWaitsForTheChecks(t *testing.T) {
 	}
 }
 
-// A fresh machine lacks keepalived, dnsmasq and others. .ci/run installs them, and runs what its arguments name.
+// TestWorkflowsPrepareTheMachine requires .ci/run, which installs packages such as keepalived and dnsmasq.
 func TestWorkflowsPrepareTheMachine(t *testing.T) {
 	for line := range strings.Lines(scripts(t)) {
 		if strings.Contains(line, "make test") && !strings.Contains(line, ".ci/run make test") {
@@ -188,11 +189,11 @@ func TestWorkflowsPrepareTheMachine(t *testing.T) {
 	nightly := workflows(t)["nightly.yaml"].Jobs["nightly"]
 	upload := nightly.step("actions/upload-artifact", "")
 	if upload < 0 {
-		t.Fatal("the night keeps nothing of a failure")
+		t.Fatal("the nightly workflow uploads no artefacts")
 	}
-	// The folders are those that test/lab/options.go, test/e2e and test/e2e/clusterapi write.
+	// test/lab/options.go, test/e2e and test/e2e/clusterapi write these folders.
 	kept := strings.Fields(nightly.Steps[upload].With["path"])
 	if want := []string{"out/lab", "out/e2e", "out/clusterapi"}; !slices.Equal(kept, want) {
-		t.Errorf("the night keeps %q, want %q", kept, want)
+		t.Errorf("the nightly workflow uploads %q, want %q", kept, want)
 	}
 }

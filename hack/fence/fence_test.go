@@ -21,7 +21,7 @@ import (
 
 const module = "github.com/metal3-pivot/cluster-api-provider-metal3"
 
-// finding is one line that the linter objects to. Its text is reduced to what identifies the rule.
+// finding is one line with a violation. Its text identifies the rule.
 type finding struct {
 	File   string
 	Line   int
@@ -29,7 +29,7 @@ type finding struct {
 	Text   string
 }
 
-// The tree clean obeys the floors, and nothing else may be found in it.
+// TestPlantedViolationsAreReported requires exactly the planted findings. The tree clean has no violation.
 func TestPlantedViolationsAreReported(t *testing.T) {
 	folder := newModule(t, "clean", "planted")
 	want := planted(t, filepath.Join("testdata", "planted"))
@@ -42,8 +42,8 @@ func TestPlantedViolationsAreReported(t *testing.T) {
 	}
 }
 
-// TestEveryPackageHasAFloor plants one forbidden import into each package that the product has today. A package that no
-// floor covers may import anything, without a finding.
+// TestEveryPackageHasAFloor adds one forbidden import to each package of the product. A package without a floor may
+// import anything, without a finding.
 func TestEveryPackageHasAFloor(t *testing.T) {
 	folder := newModule(t)
 	write(t, filepath.Join(folder, "hack", "forbidden", "forbidden.go"), []byte("package forbidden\n"))
@@ -64,11 +64,11 @@ func TestEveryPackageHasAFloor(t *testing.T) {
 	}
 }
 
-// newModule makes a module of the same name and with the same requirements as this one, with the rules of this checkout
-// and the given trees of testdata.
+// newModule creates a module with the name, the requirements and the rules of this checkout, and the given trees of
+// testdata.
 func newModule(t *testing.T, trees ...string) string {
 	t.Helper()
-	// The linter prints paths without links.
+	// The linter prints paths without symbolic links.
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func newModule(t *testing.T, trees ...string) string {
 	return folder
 }
 
-// addMockLibrary adds an empty library under the name of one that is forbidden, so that the real one is not needed.
+// addMockLibrary adds an empty module with the name of a forbidden one, so that the real one is not required.
 func addMockLibrary(t *testing.T, folder string) {
 	t.Helper()
 	const library = "go.uber.org/mock"
@@ -103,7 +103,7 @@ func addMockLibrary(t *testing.T, folder string) {
 	write(t, requirements, fmt.Appendf(content, "\nrequire %[1]s v0.0.0\n\nreplace %[1]s => ./hack/mock\n", library))
 }
 
-// lint runs the linters that are fences and returns what they found, in order.
+// lint runs the linters of imports and returns their findings, in order.
 func lint(t *testing.T, folder string) []finding {
 	t.Helper()
 	programs, err := binaries.Ensure(t.Context(), checkout(t), binaries.Linters(), os.Stderr)
@@ -153,11 +153,11 @@ func readReport(t *testing.T, path string) []finding {
 	return findings
 }
 
-// planted returns the findings that the comments in a tree ask for.
+// planted returns the findings in the comments of a tree.
 func planted(t *testing.T, tree string) []finding {
 	t.Helper()
 	var findings []finding
-	wish := regexp.MustCompile(`// want (.+)$`)
+	violation := regexp.MustCompile(`// want (.+)$`)
 	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -171,7 +171,7 @@ func planted(t *testing.T, tree string) []finding {
 			return err
 		}
 		for i, line := range bytes.Split(content, []byte("\n")) {
-			match := wish.FindSubmatch(line)
+			match := violation.FindSubmatch(line)
 			if match == nil {
 				continue
 			}
@@ -189,18 +189,18 @@ func planted(t *testing.T, tree string) []finding {
 	return findings
 }
 
-// known returns the text of the wish that a finding fulfils, or the text of the finding if there is none.
-func known(wishes []finding, got finding) string {
-	for _, wish := range wishes {
-		same := wish.File == got.File && wish.Line == got.Line && wish.Linter == got.Linter
-		if same && strings.Contains(got.Text, wish.Text) {
-			return wish.Text
+// known returns the text of the violation that a finding matches, or the text of the finding if there is none.
+func known(planted []finding, got finding) string {
+	for _, violation := range planted {
+		same := violation.File == got.File && violation.Line == got.Line && violation.Linter == got.Linter
+		if same && strings.Contains(got.Text, violation.Text) {
+			return violation.Text
 		}
 	}
 	return got.Text
 }
 
-// productPackages returns the folders with Go code that belong to the product.
+// productPackages returns the folders with Go code of the product.
 func productPackages(t *testing.T) []string {
 	t.Helper()
 	root := checkout(t)

@@ -53,7 +53,7 @@ func check(root string, components []string, output io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(output, "# What the Metal3Cluster has to say in its spec, so that both sides are one group.\n%s", text)
+	fmt.Fprintf(output, "# The spec of the Metal3Cluster for the same VRRP group.\n%s", text)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func describe(from values, components ...string) (infrav1.Ironic, error) {
 	for _, name := range components {
 		add, is := known[name]
 		if !is {
-			return infrav1.Ironic{}, fmt.Errorf("%q is no component that a Metal3Cluster has to follow; name those of %s that "+
+			return infrav1.Ironic{}, fmt.Errorf("%q is not a component that affects the Metal3Cluster; name those of %s that "+
 				"the overlay has", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		if err := add(from, &described); err != nil {
@@ -116,7 +116,7 @@ func (v values) second(described *infrav1.Ironic) error {
 	return nil
 }
 
-// unicast also sets the mode: a missing list must not mean multicast.
+// unicast also sets the mode: without it, an empty list would mean multicast.
 func (v values) unicast(described *infrav1.Ironic) error {
 	described.VRRP.Mode, described.VRRP.Peers = infrav1.VRRPUnicast, v.peers
 	return nil
@@ -176,12 +176,12 @@ func (v values) checkFamilies(components []string) error {
 	saidSix := slices.Contains(said, onlyIPv6) || slices.Contains(said, ipv6First)
 	switch {
 	case len(said) > 1:
-		return fmt.Errorf("components %q exclude one another; use one", said)
+		return fmt.Errorf("components %q exclude one another: use one", said)
 	case six && !saidSix:
 		return fmt.Errorf("PROVISIONING_IP is %s, of IPv6; add component %s or %s to the overlay, and name it here",
 			address, onlyIPv6, ipv6First)
 	case !six && saidSix:
-		return fmt.Errorf("PROVISIONING_IP is %s, which is not of IPv6, as component %s wants it; leave that out, or use %s",
+		return fmt.Errorf("PROVISIONING_IP is %s, which is no IPv6 address, as %s requires: remove the component, or use %s",
 			address, said[0], ipv6Next)
 	case six && slices.Contains(components, "dhcp"):
 		return fmt.Errorf("component dhcp serves IPv4 from PROVISIONING_IP, which is %s; make the address of IPv4 the first "+

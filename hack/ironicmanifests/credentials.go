@@ -26,17 +26,17 @@ const (
 func credentials(arguments []string, random io.Reader, output io.Writer) error {
 	var namespaces []string
 	flags := flag.NewFlagSet("credentials", flag.ContinueOnError)
-	flags.Func("namespace", "namespace of a Secret; may be given again", func(value string) error {
+	flags.Func("namespace", "namespace of a Secret; may be repeated", func(value string) error {
 		namespaces = append(namespaces, value)
 		return nil
 	})
-	user := flags.String("username", userName, "name of the user; another one keeps the old credentials valid for a while")
+	user := flags.String("username", userName, "name of the user; with a new name the old credentials stay valid for an hour")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
 	switch {
 	case len(namespaces) == 0 || flags.NArg() > 0:
-		return errors.New("give --namespace for each namespace that needs the credentials, and no arguments")
+		return errors.New("--namespace is required for each namespace with the credentials, without arguments")
 	case *user == "" || strings.ContainsFunc(*user, func(r rune) bool { return r == ':' || unicode.IsSpace(r) }):
 		return fmt.Errorf("--username is %q; use a name without colons and spaces", *user)
 	}

@@ -26,13 +26,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// same compares addresses by what they are.
+// same compares addresses by their values.
 var same = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// family is a way to have addresses: the component for it, the values that it needs, and the peers of two nodes.
+// family is a combination of IP families: its component, its values, and the peers of two nodes.
 type family struct {
 	component, peers string
 	changed          []string
@@ -48,8 +48,8 @@ func families() []family {
 	}
 }
 
-// TestOneGroup: what kustomize makes of the values for the management side and what a control-plane node gets for the
-// spec.ironic that check prints for them are one group of VRRP, with every combination of components.
+// TestOneGroup compares the settings of kustomize for the management cluster with the settings of a control-plane node
+// for the spec.ironic that check prints, for every combination of components. Both must be in one VRRP group.
 func TestOneGroup(t *testing.T) {
 	for _, family := range families() {
 		for _, others := range [][]string{
@@ -77,7 +77,7 @@ func TestOneGroup(t *testing.T) {
 	}
 }
 
-// built are the settings of the guard that kustomize makes, read by the guard's own loader.
+// built returns the settings of the guard from kustomize, parsed by the guard.
 func built(t *testing.T, checkout string, components []string) vip.NodeSettings {
 	t.Helper()
 	own := filepath.Join(checkout, folder, "own")
@@ -108,11 +108,11 @@ func built(t *testing.T, checkout string, components []string) vip.NodeSettings 
 			return decoded(t, []byte(object.Data[ironic.SettingsFile]))
 		}
 	}
-	t.Fatalf("%s gives no settings", components)
+	t.Fatalf("%s has no settings", components)
 	return vip.NodeSettings{}
 }
 
-// onNode are the settings that a control-plane node gets.
+// onNode returns the settings of a control-plane node.
 func onNode(t *testing.T, read values, components []string) vip.NodeSettings {
 	t.Helper()
 	described, err := describe(read, components...)
@@ -142,7 +142,7 @@ func decoded(t *testing.T, content []byte) vip.NodeSettings {
 	return settings
 }
 
-// checkSettings requires the same settings on both sides, except for the side itself and the peers that it probes.
+// checkSettings requires the same settings on both sides, except for the role and the peers.
 func checkSettings(t *testing.T, management, node vip.NodeSettings, components []string) {
 	t.Helper()
 	want := node
@@ -164,8 +164,8 @@ func checkSettings(t *testing.T, management, node vip.NodeSettings, components [
 	}
 }
 
-// checkConfiguration compares the files that keepalived gets of a node of each side, and has keepalived read them. Lines
-// that a node has for itself are left out.
+// checkConfiguration compares the files of keepalived of both sides without lines that differ between nodes, and checks
+// them with keepalived.
 func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 	t.Helper()
 	var shared []string
@@ -184,7 +184,7 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 			case word == "unicast_src_ip":
 				lines = append(lines, rest)
 			case err == nil:
-				// The peer is the node of the other side, and all members are its peer and itself.
+				// The only peer is the other node.
 				lines = append(lines, address.String())
 				if !strings.Contains(rest, "min_ttl 255") {
 					t.Errorf("peer %s may be further away than the network: %q", address, line)
@@ -201,7 +201,7 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 	}
 }
 
-// configured returns the keepalived.conf that the guard writes on the node with that number of peers of each family.
+// configured returns the keepalived.conf of the node with a number of peers of each family.
 func configured(t *testing.T, settings vip.NodeSettings, number int) keepalived.Config {
 	t.Helper()
 	node := fmt.Sprintf("node-%d", number)
@@ -217,7 +217,7 @@ func configured(t *testing.T, settings vip.NodeSettings, number int) keepalived.
 	return config
 }
 
-// acceptedByKeepalived has the program check the file with an interface that this machine has.
+// acceptedByKeepalived checks the file with the program, for an interface of this machine.
 func acceptedByKeepalived(t *testing.T, config keepalived.Config) {
 	t.Helper()
 	program, err := exec.LookPath("keepalived")

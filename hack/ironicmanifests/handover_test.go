@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 )
 
-// read decodes a document of a file in the checkout, strictly.
+// read decodes a document of a file in the checkout. Unknown fields are errors.
 func read[T any](t *testing.T, name string, index int) T {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root(t), name))
@@ -29,7 +29,8 @@ func read[T any](t *testing.T, name string, index int) T {
 	return typed
 }
 
-// TestHandover: the object that the guard sees is the one that the provider may write, and nothing else of the namespace.
+// TestHandover requires that the guard mounts the object that the provider may write, and that the role has no other
+// object.
 func TestHandover(t *testing.T) {
 	const file = folder + "/components/keepalived/handover.yaml"
 	place := metav1.ObjectMeta{Name: ironic.HandoverConfigMap, Namespace: namespace}
@@ -38,6 +39,6 @@ func TestHandover(t *testing.T) {
 		t.Errorf("the provider writes ConfigMap %s of namespace %s", handover.Name, handover.Namespace)
 	}
 	if diff := cmp.Diff(place, object.ObjectMeta); diff != "" || object.Data != nil {
-		t.Errorf("the ConfigMap has data %v, or is another one: -want, +got:\n%s", object.Data, diff)
+		t.Errorf("the ConfigMap has data %v, or another name: -want, +got:\n%s", object.Data, diff)
 	}
 }

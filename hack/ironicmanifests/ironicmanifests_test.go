@@ -45,7 +45,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			t.Errorf("%s is stale: run go run ./hack/ironicmanifests: -want, +got:\n%s", name, diff)
 		}
 		if !bytes.Equal(want, again[name]) {
-			t.Errorf("%s is another one each time", name)
+			t.Errorf("%s differs each time", name)
 		}
 	}
 }
@@ -58,14 +58,14 @@ func TestLocate(t *testing.T) {
 		is      bool
 		wantErr string
 	}{
-		"Whole":   {reason: "a value on its own", text: placeholderIP, want: spot{origin: origin{name: "PROVISIONING_IP"}}, is: true},
+		"Whole":   {reason: "a whole value", text: placeholderIP, want: spot{origin: origin{name: "PROVISIONING_IP"}}, is: true},
 		"Flag":    {reason: "a value of a flag", text: "--interface=" + placeholderInterface, want: spot{origin{name: "PROVISIONING_INTERFACE"}, part{"=", 1}}, is: true},
-		"Name":    {reason: "a name that begins with it", text: placeholderID + "-$(NODE_NAME)", want: spot{origin{name: "CLUSTER_ID"}, part{"-$", 0}}, is: true},
+		"Name":    {reason: "a name that begins with a value", text: placeholderID + "-$(NODE_NAME)", want: spot{origin{name: "CLUSTER_ID"}, part{"-$", 0}}, is: true},
 		"Prefix":  {reason: "the length of the prefix", text: "27", want: spot{origin: origin{"PROVISIONING_CIDR", true}}, is: true},
 		"Second":  {reason: "an address after another", text: "--addresses=" + placeholderIP + "," + placeholderSecondIP, want: spot{origin{name: "SECOND_IP"}, part{",", 1}}, is: true},
-		"Nothing": {reason: "what has nothing to do with a value", text: "node"},
-		"URL":     {reason: "a value within a text would stay as it is in all clusters", text: "http://" + placeholderIP + ":6180", wantErr: "no replacement reaches PROVISIONING_IP"},
-		"List":    {reason: "the second of two values would stay", text: "--addresses=" + placeholderIP + ",fd00::2", wantErr: "no replacement reaches PROVISIONING_IP"},
+		"Nothing": {reason: "a text without a value", text: "node"},
+		"URL":     {reason: "a value within a text cannot be replaced", text: "http://" + placeholderIP + ":6180", wantErr: "no replacement reaches PROVISIONING_IP"},
+		"List":    {reason: "the second of two values cannot be replaced", text: "--addresses=" + placeholderIP + ",fd00::2", wantErr: "no replacement reaches PROVISIONING_IP"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func folderWith(t *testing.T, peers string, changed ...string) string {
 	return target
 }
 
-// swapped are the values of a cluster whose first VIP is of IPv6.
+// swapped are the values of a cluster with an IPv6 address as its first VIP.
 var swapped = []string{
 	"PROVISIONING_IP=fd00:172:22::2", "PROVISIONING_CIDR=fd00:172:22::/64",
 	"SECOND_IP=172.22.0.2", "SECOND_CIDR=172.22.0.0/24",
@@ -130,14 +130,14 @@ func TestCheck(t *testing.T) {
 		changed    []string
 		want       string
 	}{
-		"AsItIs":   {reason: "the values in the checkout can be used", want: "virtualRouterID: 193"},
+		"AsItIs":   {reason: "the values in the checkout are valid", want: "virtualRouterID: 193"},
 		"IPv6":     {reason: "one address of IPv6", components: []string{"ipv6"}, changed: swapped, want: "virtualIPs:\n    - fd00:172:22::2\n  vrrp"},
 		"Unicast":  {reason: "peers of the other file", components: []string{"unicast"}, peers: four, want: "peers:\n    - 172.22.0.10\n    - 172.22.0.21\n"},
 		"Both":     {reason: "both families with peers", components: []string{"dual-stack", "unicast"}, peers: both, want: "- 172.22.0.2\n    - fd00:172:22::2\n"},
-		"Swapped":  {reason: "the one of IPv6 in URLs", components: []string{"dual-stack-ipv6"}, changed: swapped, want: "- fd00:172:22::2\n    - 172.22.0.2\n"},
-		"Interval": {reason: "both sides alike", components: []string{"advertisement-interval"}, changed: []string{"ADVERTISEMENT_INTERVAL=2s"}, want: "advertisementInterval: 2s"},
+		"Swapped":  {reason: "the IPv6 address is in URLs", components: []string{"dual-stack-ipv6"}, changed: swapped, want: "- fd00:172:22::2\n    - 172.22.0.2\n"},
+		"Interval": {reason: "both sides have the same interval", components: []string{"advertisement-interval"}, changed: []string{"ADVERTISEMENT_INTERVAL=2s"}, want: "advertisementInterval: 2s"},
 		"DHCP": {
-			reason: "the words of dnsmasq in those of the API", components: []string{"dhcp", "dual-stack"},
+			reason: "options of dnsmasq as fields of the API", components: []string{"dhcp", "dual-stack"},
 			changed: []string{"DHCP_DNS=option:dns-server,172.22.0.1,172.22.0.3", "DHCP_ROUTER=option:router,172.22.0.1"},
 			want:    "dns:\n    - 172.22.0.1\n    - 172.22.0.3\n    gateway: 172.22.0.1\n    rangeBegin: 172.22.0.100\n    rangeEnd: 172.22.0.200\n",
 		},
@@ -153,13 +153,14 @@ func TestCheck(t *testing.T) {
 			}
 			described := struct{ Ironic infrav1.Ironic }{}
 			if err := yaml.UnmarshalStrict(printed.Bytes(), &described); err != nil {
-				t.Errorf("%s: what is printed is no part of a Metal3Cluster: %v", tc.reason, err)
+				t.Errorf("%s: the output is not a part of a Metal3Cluster: %v", tc.reason, err)
 			}
 		})
 	}
 }
 
-// The document explains each value and each component, and check knows the components.
+// TestDocumentNamesEverything requires that the document explains each value and each component, and that check
+// supports the components.
 func TestDocumentNamesEverything(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root(t), documentName))
 	if err != nil {
@@ -177,7 +178,7 @@ func TestDocumentNamesEverything(t *testing.T) {
 	always := []string{"basic-auth", "endpoint", "keepalived", "tls"}
 	for _, folder := range folders {
 		if _, known := additions()[folder.Name()]; known == slices.Contains(always, folder.Name()) {
-			t.Errorf("check knows component %s: %v", folder.Name(), known)
+			t.Errorf("check supports component %s: %v", folder.Name(), known)
 		}
 		if !slices.Contains(always, folder.Name()) {
 			words = append(words, folder.Name())
@@ -199,26 +200,26 @@ func TestCheckRefuses(t *testing.T) {
 		want       string
 	}{
 		"Outside":   {reason: "an address outside of its network", changed: []string{"PROVISIONING_IP=10.0.0.2"}, want: "is not in its network"},
-		"RouterID":  {reason: "a router ID that others use", changed: []string{"VIRTUAL_ROUTER_ID=1"}, want: "use 3 to 255"},
-		"NoNumber":  {reason: "a router ID that is none", changed: []string{"VIRTUAL_ROUTER_ID="}, want: "use a number"},
-		"Component": {reason: "there is none of the name", components: "unicasts", want: `"unicasts" is no component`},
+		"RouterID":  {reason: "a reserved router ID", changed: []string{"VIRTUAL_ROUTER_ID=1"}, want: "use 3 to 255"},
+		"NoNumber":  {reason: "an empty router ID", changed: []string{"VIRTUAL_ROUTER_ID="}, want: "use a number"},
+		"Component": {reason: "an unknown component", components: "unicasts", want: `"unicasts" is not a component`},
 		"NoPeers":   {reason: "an empty list", components: "unicast", want: "there are 0; list them"},
 		"NoList":    {reason: "commas without a list", components: "unicast", peers: "172.22.0.10,172.22.0.21", want: "reading peers"},
-		"OneFamily": {reason: "the second address would have no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may hold fd00:172:22::2"},
-		"Alike":     {reason: "two of one family may part", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},
-		"Forgotten": {reason: "the prefix would be that of the network", changed: swapped, want: "add component ipv6"},
-		"Needless":  {reason: "the prefix would be 128", components: "ipv6", want: "not of IPv6"},
-		"Order":     {reason: "the same of two", components: "dual-stack-ipv6", want: "use dual-stack"},
-		"Excluding": {reason: "which prefix counts", components: "dual-stack ipv6", changed: swapped, want: "exclude one another"},
+		"OneFamily": {reason: "the second address has no peers", components: "unicast dual-stack", peers: "[172.22.0.10, 172.22.0.21]", want: "that may hold fd00:172:22::2"},
+		"Alike":     {reason: "two addresses of one family", components: "dual-stack", changed: []string{"SECOND_IP=172.22.0.3", "SECOND_CIDR=172.22.0.0/24"}, want: "are of one family"},
+		"Forgotten": {reason: "the prefix length must be 128", changed: swapped, want: "add component ipv6"},
+		"Needless":  {reason: "the prefix length must not be 128", components: "ipv6", want: "no IPv6 address"},
+		"Order":     {reason: "the component does not match the order", components: "dual-stack-ipv6", want: "use dual-stack"},
+		"Excluding": {reason: "the components contradict each other", components: "dual-stack ipv6", changed: swapped, want: "exclude one another"},
 		"DHCPOverSix": {
-			reason: "dnsmasq would send hosts to an address of IPv6", components: "dhcp dual-stack-ipv6", changed: swapped,
+			reason: "dnsmasq would send an IPv6 address to hosts", components: "dhcp dual-stack-ipv6", changed: swapped,
 			want: "component dhcp serves IPv4",
 		},
-		"Mask":     {reason: "hosts would take others for neighbours", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100,172.22.0.200,255.255.0.0"}, want: "netmask"},
-		"NoRange":  {reason: "nothing to hand out", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100"}, want: "DHCP_RANGE is"},
+		"Mask":     {reason: "the netmask is too short", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100,172.22.0.200,255.255.0.0"}, want: "netmask"},
+		"NoRange":  {reason: "a range without an end", components: "dhcp", changed: []string{"DHCP_RANGE=172.22.0.100"}, want: "DHCP_RANGE is"},
 		"NoOption": {reason: "an address without an option", components: "dhcp", changed: []string{"DHCP_ROUTER=172.22.0.1"}, want: "write option:router"},
-		"Unit":     {reason: "200 what", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=200"}, want: "write it like 200ms"},
-		"Step":     {reason: "VRRP cannot say it", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=15ms"}, want: "multiple of 10ms"},
+		"Unit":     {reason: "a number without a unit", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=200"}, want: "write it like 200ms"},
+		"Step":     {reason: "VRRP does not support the interval", components: "advertisement-interval", changed: []string{"ADVERTISEMENT_INTERVAL=15ms"}, want: "multiple of 10ms"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

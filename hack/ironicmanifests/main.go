@@ -4,8 +4,8 @@
 //
 // Without a command it writes these files. Users run two commands:
 //
-//	check COMPONENT...                check what components of an overlay get from config/ironic/values, and print the
-//	                                  spec.ironic that fits
+//	check COMPONENT...                validate config/ironic/values for the components of an overlay, and print the
+//	                                  matching spec.ironic
 //	credentials --namespace=NAME... [--username=NAME]
 //	                                  print a Secret with a new password for each namespace
 //
@@ -50,7 +50,7 @@ func run(arguments []string, output io.Writer) error {
 	case "credentials":
 		return credentials(arguments[1:], rand.Reader, output)
 	default:
-		return fmt.Errorf("%q is no command; use check, credentials, or none", arguments[0])
+		return fmt.Errorf("%q is not a command: use check, credentials, or none", arguments[0])
 	}
 }
 

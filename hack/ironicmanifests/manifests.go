@@ -169,7 +169,7 @@ func (r rendered) cut() (pieces, error) {
 func take(pod *corev1.PodSpec, name string) (corev1.Container, error) {
 	index := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == name })
 	if index < 0 {
-		return corev1.Container{}, fmt.Errorf("the renderer gives no container %q: name the one that took its place", name)
+		return corev1.Container{}, fmt.Errorf("the renderer returns no container %q: name its replacement", name)
 	}
 	container := pod.Containers[index]
 	pod.Containers = slices.Delete(pod.Containers, index, index+1)
@@ -194,7 +194,7 @@ func (p *pieces) addSources(volume corev1.Volume) error {
 		case directory == "tls":
 			tls = append(tls, item)
 		default:
-			return fmt.Errorf("the renderer puts %s on a node: say which object has it", item.Path)
+			return fmt.Errorf("the renderer writes %s on a node: add its object", item.Path)
 		}
 	}
 	add := func(to *[]operation, source corev1.VolumeProjection) {

@@ -43,7 +43,8 @@ func released(t *testing.T) []string {
 	return strings.Fields(string(match[1]))
 }
 
-// make plugin writes the version of a release into a package, which the command version must read.
+// TestThePluginPrintsTheVersionOfItsRelease requires that make plugin sets the version in a package that the plugin
+// reads.
 func TestThePluginPrintsTheVersionOfItsRelease(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
 	if err != nil {
@@ -83,7 +84,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// validate runs the validator of krew's index on the manifest of a file name.yaml, and returns its output.
+// validate runs the validator of the index of krew on the manifest of a file name.yaml, and returns its output.
 func validate(t *testing.T, name string, content []byte) (string, error) {
 	t.Helper()
 	root, err := binaries.Root()
@@ -122,7 +123,7 @@ func TestKrewAccepts(t *testing.T) {
 	}
 }
 
-// A platform that krew does not support shows that the validator reads the manifest.
+// TestKrewRefuses has a platform that krew does not support, so that the validator must read the manifest.
 func TestKrewRefuses(t *testing.T) {
 	content, err := render("v1.15.0", write(t, "clusterctl-metal3-linux-mips.tar.gz"), download)
 	if err != nil {

@@ -121,7 +121,7 @@ func licensesOf(of module) ([]string, error) {
 		read++
 		recognised := recognise(string(content))
 		if len(recognised) == 0 {
-			return nil, fmt.Errorf("module %s %s has an unknown licence in %s: teach hack/licenses to recognise it, or "+
+			return nil, fmt.Errorf("module %s %s has an unknown licence in %s: add it to hack/licenses, or "+
 				"replace the module", of.Path, of.Version, file.Name())
 		}
 		found = append(found, recognised...)

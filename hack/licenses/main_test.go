@@ -27,8 +27,8 @@ func TestRecognise(t *testing.T) {
 		"Two":     {"a file may hold two licences", mit + "\n\n" + apache, []string{"Apache-2.0", "MIT"}},
 		"BSD2":    {"without a clause about names", bsd, []string{"BSD-2-Clause"}},
 		"BSD3":    {"with it", bsd + " Neither the name of", []string{"BSD-3-Clause"}},
-		"GPL":     {"it must be recognised to be refused", gpl, []string{"GPL"}},
-		"Unknown": {"a person must read it", "All rights reserved", nil},
+		"GPL":     {"a licence that is not allowed", gpl, []string{"GPL"}},
+		"Unknown": {"an unknown licence", "All rights reserved", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -47,10 +47,10 @@ func TestReport(t *testing.T) {
 	}{
 		"Allowed": {"a licence of the list", map[string]string{"LICENSE.md": mit}, ""},
 		"Spelt":   {"the other spelling counts", map[string]string{"Licence": mit}, ""},
-		"Refused": {"it is not on the list", map[string]string{"COPYING": gpl}, "m v1 has the licence GPL: replace the module"},
+		"Refused": {"the licence is not allowed", map[string]string{"COPYING": gpl}, "m v1 has the licence GPL: replace the module"},
 		"Second":  {"each file counts", map[string]string{"LICENSE": mit, "LICENSE.gpl": gpl}, "has the licence GPL"},
-		"Missing": {"without a licence nothing is allowed", map[string]string{"README": mit}, "m v1 has no licence file"},
-		"Unknown": {"no person has read it", map[string]string{"LICENSE": "?"}, "unknown licence in LICENSE"},
+		"Missing": {"a licence file is required", map[string]string{"README": mit}, "m v1 has no licence file"},
+		"Unknown": {"an unknown licence", map[string]string{"LICENSE": "?"}, "unknown licence in LICENSE"},
 		"Docs":    {"documents are not linked", map[string]string{"LICENSE": mit, "LICENSE.docs": "?"}, ""},
 	}
 	for name, tc := range cases {
@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The list is that of the programs: it has what all three link, and not what only tests use.
+// TestLinked requires the modules of all three programs, without modules that only tests use.
 func TestLinked(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -87,6 +87,6 @@ func TestLinked(t *testing.T) {
 		found[each.Path] = true
 	}
 	if !found["sigs.k8s.io/controller-runtime"] || found["github.com/onsi/ginkgo/v2"] {
-		t.Errorf("the list is not that of the programs: %v", modules)
+		t.Errorf("got modules %v", modules)
 	}
 }

@@ -33,7 +33,7 @@ type parameter struct {
 	released []string
 }
 
-// parameters are those of the manifests of a release.
+// parameters are the parameters of the manifests of a release.
 func parameters() []parameter {
 	return []parameter{
 		{"PROVISIONING_IP", "${IRONIC_ADDRESS}", nil},

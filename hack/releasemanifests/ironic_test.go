@@ -16,11 +16,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// The suffix of a ConfigMap that kustomize generates depends on the content before variables are filled in.
+// suffix matches the suffix of a ConfigMap, which depends on the content before clusterctl substitutes variables.
 var suffix = regexp.MustCompile(`ironic-guard-[a-z0-9]+`)
 
-// TestReleasedIronic fills in the variables with clusterctl, with the values that config/ironic/values has as examples.
-// The result is what kustomize builds with these values, so no value is lost and none has another type.
+// TestReleasedIronic renders the release with clusterctl and the example values of config/ironic/values, and compares
+// it with the output of kustomize for these values.
 func TestReleasedIronic(t *testing.T) {
 	made := released(t)
 	files := map[string][]byte{}
@@ -41,12 +41,12 @@ func TestReleasedIronic(t *testing.T) {
 		diff := cmp.Diff(suffix.ReplaceAllString(strings.TrimSpace(want), "ironic-guard"),
 			suffix.ReplaceAllString(strings.TrimSpace(got), "ironic-guard"))
 		if diff != "" {
-			t.Errorf("%s is not what kustomize builds of config/ironic/%s: -want, +got:\n%s", name, folder, diff)
+			t.Errorf("%s differs from config/ironic/%s: -want, +got:\n%s", name, folder, diff)
 		}
 	}
 }
 
-// Without an address or a network there is no Deployment.
+// TestReleasedIronicRequiresValues requires an error without an address or a network.
 func TestReleasedIronicRequiresValues(t *testing.T) {
 	files := map[string][]byte{}
 	if err := released(t).addIronic(t.Context(), files); err != nil {
@@ -66,7 +66,8 @@ func TestReleasedIronicRequiresValues(t *testing.T) {
 	}
 }
 
-// Both sides of a pivot have to agree, so the flavour ironic has the same variables with the same defaults.
+// TestReleasedIronicHasTheVariablesOfTheFlavour requires the same variables and defaults as in the flavour ironic,
+// because both sides of a pivot must agree.
 func TestReleasedIronicHasTheVariablesOfTheFlavour(t *testing.T) {
 	template, err := os.ReadFile(filepath.Join(released(t).root, "templates", "cluster-template-ironic.yaml"))
 	if err != nil {
@@ -76,7 +77,7 @@ func TestReleasedIronicHasTheVariablesOfTheFlavour(t *testing.T) {
 	for _, parameter := range parameters() {
 		for _, text := range append(parameter.released, parameter.built) {
 			if match := variable.FindString(text); match != "" && !bytes.Contains(template, []byte(match)) {
-				t.Errorf("the flavour ironic does not have %s, which %s becomes", match, parameter.value)
+				t.Errorf("the flavour ironic lacks %s, which replaces %s", match, parameter.value)
 			}
 		}
 	}
@@ -91,7 +92,7 @@ func released(t *testing.T) release {
 	return release{root: root, version: "v1.15.0", guard: "registry.example/guard:v1.15.0"}
 }
 
-// clusterctl fills in variables, as those who install do.
+// clusterctl substitutes variables as in an installation.
 func clusterctl(t *testing.T, template []byte, environment ...string) (string, error) {
 	t.Helper()
 	root, err := binaries.Root()

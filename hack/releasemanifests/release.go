@@ -141,7 +141,7 @@ func checkVersion(name string, metadata []byte) error {
 func setImage(components []byte, image string) ([]byte, error) {
 	development := []byte(defaultImage + ":" + developmentTag + "\n")
 	if count := bytes.Count(components, development); count != 1 {
-		return nil, fmt.Errorf("the components name the image %s:%s %d times: config/manager has to name it once",
+		return nil, fmt.Errorf("the components name the image %s:%s %d times: config/manager must name it once",
 			defaultImage, developmentTag, count)
 	}
 	return bytes.Replace(components, development, []byte(image+"\n"), 1), nil
@@ -151,7 +151,7 @@ func setImage(components []byte, image string) ([]byte, error) {
 func setGuard(components []byte, guard string) ([]byte, error) {
 	first := []byte("        - --leader-elect\n")
 	if count := bytes.Count(components, first); count != 1 {
-		return nil, fmt.Errorf("the components have the argument --leader-elect %d times: config/manager has to have it once",
+		return nil, fmt.Errorf("the components have the argument --leader-elect %d times: config/manager must have it once",
 			count)
 	}
 	return bytes.Replace(components, first, append(first, "        - --keepalived-guard-image="+guard+"\n"...), 1), nil

@@ -24,12 +24,12 @@ releaseSeries:
 		want     string
 	}{
 		"Release": {
-			reason:   "a version of a listed series is what clusterctl accepts",
+			reason:   "clusterctl accepts a version of a listed series",
 			version:  "v1.15.3",
 			metadata: metadata,
 		},
 		"PreRelease": {
-			reason:   "a pre-release belongs to the series that it leads to",
+			reason:   "a pre-release belongs to its series",
 			version:  "v1.15.0-rc.1",
 			metadata: metadata,
 		},
@@ -46,13 +46,13 @@ releaseSeries:
 			want:     `-version is "1.15.0": give a semantic version that starts with v, such as v1.15.0`,
 		},
 		"Escape": {
-			reason:   "the version names a folder that is removed first, so it must not lead anywhere else",
+			reason:   "the version names a folder that is removed first",
 			version:  "v1.15.0/../..",
 			metadata: metadata,
 			want:     `-version is "v1.15.0/../..": give a semantic version that starts with v, such as v1.15.0`,
 		},
 		"Typo": {
-			reason:   "a misspelt field would silently drop a series",
+			reason:   "a misspelt field would drop a series",
 			version:  "v1.15.0",
 			metadata: strings.Replace(metadata, "contract", "contrakt", 1),
 			want:     `unknown field "contrakt"`,
@@ -90,12 +90,12 @@ func TestSetImage(t *testing.T) {
 			wantErr: true,
 		},
 		"LongerTag": {
-			reason:  "a tag that only starts alike is another image",
+			reason:  "a tag with the same start is another image",
 			in:      strings.TrimSuffix(line, "\n") + "elopment\n",
 			wantErr: true,
 		},
 		"Twice": {
-			reason:  "a second container with the image of the manager is a mistake",
+			reason:  "only one container has the image of the manager",
 			in:      line + line,
 			wantErr: true,
 		},
@@ -122,12 +122,12 @@ func TestSetGuard(t *testing.T) {
 		wantErr bool
 	}{
 		"Once": {
-			reason: "nodes get the guard of the registry that the release is pushed to",
+			reason: "nodes get the guard of the release",
 			in:     "a\n" + argument + "b\n",
 			want:   "a\n" + argument + "        - --keepalived-guard-image=registry.example/guard:v1\nb\n",
 		},
-		"Never": {reason: "nodes would get another image than the release says", in: "a\nb\n", wantErr: true},
-		"Twice": {reason: "it is not clear which container is the manager", in: argument + argument, wantErr: true},
+		"Never": {reason: "nodes would get another image", in: "a\nb\n", wantErr: true},
+		"Twice": {reason: "the manager is ambiguous", in: argument + argument, wantErr: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestCheckTags(t *testing.T) {
 		"Release":     {"a tag of a release is in a registry", "image: registry/guard:v1.15.0\n", ""},
 		"Development": {"no registry has it", "image: registry/guard:dev\n", "a.yaml names the image registry/guard:dev: give it the tag of the release"},
 		"Quoted":      {"quotes change nothing", `image: "registry/guard:dev"`, "a.yaml names the image registry/guard:dev: give it the tag of the release"},
-		"Longer":      {"a tag that only starts alike is another one", "image: registry/guard:devel\n", ""},
+		"Longer":      {"a tag with the same start is another tag", "image: registry/guard:devel\n", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -200,6 +200,6 @@ func TestWrite(t *testing.T) {
 		t.Errorf("files of the release: -want, +got:\n%s", diff)
 	}
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: a release must not keep files of an earlier run", stale)
+		t.Errorf("%s still exists: a release must not keep old files", stale)
 	}
 }

@@ -29,8 +29,8 @@ func run(args []string) error {
 	flags := pflag.NewFlagSet("repository", pflag.ContinueOnError)
 	flags.StringVar(&repository.Folder, "folder", "", "Folder to write the repository to. Required.")
 	flags.StringVar(&repository.Release, "release", "",
-		"Folder of a release of this provider, named after its version, as make release-manifests writes it to "+
-			"out/release/<version>. Empty leaves the provider out.")
+		"Folder of a release of this provider, named after its version, written by make release-manifests to "+
+			"out/release/<version>. Empty omits the provider.")
 	flags.BoolVar(&repository.AddressManager, "address-manager", false, "Add the IP address manager.")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {

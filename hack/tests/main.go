@@ -46,8 +46,8 @@ func run(ctx context.Context, args []string) error {
 	var chosen options
 	flags := pflag.NewFlagSet("tests", pflag.ContinueOnError)
 	flags.StringVar(&chosen.story, "story", "", "Regular expression that chooses stories on real nodes by name.")
-	flags.BoolVar(&chosen.lab, "lab", false, "Run the tests of the lab itself although nothing in them changed.")
-	flags.Uint64Var(&chosen.seed, "seed", 0, "Seed of the chaos in the nightly tier. 0 takes one from the clock.")
+	flags.BoolVar(&chosen.lab, "lab", false, "Run the tests of the lab itself even if nothing in them changed.")
+	flags.Uint64Var(&chosen.seed, "seed", 0, "Seed of the chaos in the nightly tier. 0 uses the clock.")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return nil

@@ -95,7 +95,7 @@ func plan(ctx context.Context, name string, chosen options) (*tier, error) {
 	case "nightly":
 		return planNightly(ctx, chosen)
 	}
-	return nil, fmt.Errorf("there is no tier %q: name one of test, e2e, nightly, times", name)
+	return nil, fmt.Errorf("unknown tier %q: name one of test, e2e, nightly, times", name)
 }
 
 func planTest(ctx context.Context, chosen options) (*tier, error) {
@@ -192,7 +192,7 @@ func listPackages(ctx context.Context) ([]string, error) {
 	}
 	module, err := exec.CommandContext(ctx, "go", "list", "-m").Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the name of the module: %w", err)
+		return nil, fmt.Errorf("reading the name of the module: %w", err)
 	}
 	var packages []string
 	for path := range strings.FieldsSeq(string(output)) {

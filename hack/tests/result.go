@@ -59,33 +59,33 @@ func (r *result) failures() int {
 
 // read parses one line of go test -json. It prints the end of each package, failures and, in a live step, all output.
 func (r *result) read(line []byte, out io.Writer) {
-	var told event
-	if err := json.Unmarshal(line, &told); err != nil {
+	var parsed event
+	if err := json.Unmarshal(line, &parsed); err != nil {
 		// Other lines are output of the go command.
 		fmt.Fprintf(out, "%s\n", line)
 		return
 	}
-	if told.ImportPath != "" {
-		fmt.Fprint(out, told.Output)
+	if parsed.ImportPath != "" {
+		fmt.Fprint(out, parsed.Output)
 		return
 	}
-	this := test{short(told.Package), told.Test}
-	switch told.Action {
+	this := test{short(parsed.Package), parsed.Test}
+	switch parsed.Action {
 	case "output":
 		if r.step.live {
-			fmt.Fprint(out, told.Output)
+			fmt.Fprint(out, parsed.Output)
 		}
-		r.output[this] = append(r.output[this], told.Output)
+		r.output[this] = append(r.output[this], parsed.Output)
 	case "pass", "fail", "skip":
-		r.end(this, told, out)
+		r.end(this, parsed, out)
 	}
 }
 
-func (r *result) end(this test, told event, out io.Writer) {
+func (r *result) end(this test, parsed event, out io.Writer) {
 	printed := r.output[this]
 	delete(r.output, this)
 	if this.name != "" {
-		switch told.Action {
+		switch parsed.Action {
 		case "pass":
 			r.passed++
 		case "skip":
@@ -98,10 +98,10 @@ func (r *result) end(this test, told event, out io.Writer) {
 		}
 		return
 	}
-	r.packages = append(r.packages, timed{this.path, told.Elapsed})
+	r.packages = append(r.packages, timed{this.path, parsed.Elapsed})
 	progress := fmt.Sprintf("[%d/%d]", len(r.packages), len(r.step.packages))
-	if told.Action != "fail" {
-		fmt.Fprintf(out, "%s %s %s %.1f s\n", progress, told.Action, this.path, told.Elapsed)
+	if parsed.Action != "fail" {
+		fmt.Fprintf(out, "%s %s %s %.1f s\n", progress, parsed.Action, this.path, parsed.Elapsed)
 		return
 	}
 	if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, this.path+" ") }) {
@@ -109,7 +109,7 @@ func (r *result) end(this test, told event, out io.Writer) {
 		r.failed = append(r.failed, this.path)
 		r.printUnfinished(this.path, out)
 	}
-	fmt.Fprintf(out, "%s FAILED %s %.1f s\n%s", progress, this.path, told.Elapsed, strings.Join(printed, ""))
+	fmt.Fprintf(out, "%s FAILED %s %.1f s\n%s", progress, this.path, parsed.Elapsed, strings.Join(printed, ""))
 }
 
 // printUnfinished prints the output of the tests of a package that neither passed nor failed.

@@ -13,8 +13,8 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// stream is what go test -json prints for one package that passes with a test that skips itself, one that fails, one
-// that does not compile and one whose process dies.
+// stream is the output of go test -json for four packages: one passes with a skipped test, one fails, one does not
+// compile, and one dies.
 const stream = `{"ImportPath":"example.com/o/m/p/broken","Action":"build-output","Output":"broken.go:1: no\n"}
 {"Action":"start","Package":"example.com/o/m/p/good"}
 {"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"=== RUN   TestRoot\n"}
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	if strings.Contains(shown, "chatter") {
-		t.Errorf("the output of a test that passes is shown:\n%s", shown)
+		t.Errorf("the output of a test that passes is printed:\n%s", shown)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestReadSpec(t *testing.T) {
 
 func TestReadLive(t *testing.T) {
 	if _, shown := read(step{live: true}); !strings.Contains(shown, "chatter") || strings.Count(shown, "got 1, want 2") != 1 {
-		t.Errorf("a live step shows everything once:\n%s", shown)
+		t.Errorf("a live step must print everything once:\n%s", shown)
 	}
 }
 
-func TestSummaryNamesWhatDidNotRun(t *testing.T) {
+func TestSummaryNamesSkippedTests(t *testing.T) {
 	outcome, _ := read(step{name: "all"})
 	for range 3 {
 		outcome.skipped = append(outcome.skipped, skip{"./p/good TestOther", "needs root"})
@@ -186,7 +186,7 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 	}
 }
 
-// Each step opens one end of a pipe, and waits for the other one to do so.
+// TestStepsRunBesideOneAnother opens one end of a pipe in each step, which waits for the other step.
 func TestStepsRunBesideOneAnother(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -91,9 +91,9 @@ func (s scan) run(ctx context.Context, output io.Writer) error {
 	command := exec.CommandContext(ctx, s.program, "-C", s.folder, "-db", s.database, "./...")
 	command.Stdout, command.Stderr = output, output
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("govulncheck found vulnerabilities, or could not look: %w", err)
+		return fmt.Errorf("govulncheck found vulnerabilities, or failed: %w", err)
 	}
-	fmt.Fprintln(output, "vulnerabilities: none is known")
+	fmt.Fprintln(output, "vulnerabilities: none known")
 	return nil
 }
 

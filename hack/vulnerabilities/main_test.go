@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// entry says that one function of the standard library is vulnerable in every version.
+// entry marks one function of the standard library as vulnerable in every version.
 const entry = `{
   "schema_version": "1.3.1", "id": "GO-0000-0001", "modified": "2026-01-01T00:00:00Z",
   "published": "2026-01-01T00:00:00Z", "summary": "A test", "details": "A test",
@@ -75,12 +75,12 @@ func TestScan(t *testing.T) {
 		required, wantError bool
 		want                string
 	}{
-		"Clean":       {"nothing is known about what the program calls", database(t, false), true, false, "none is known"},
+		"Clean":       {"no known vulnerability", database(t, false), true, false, "none known"},
 		"Finding":     {"the program calls a vulnerable function", database(t, true), false, true, "GO-0000-0001"},
-		"OutOfReach":  {"a gate without a network goes on, and says so", silent.URL, false, false, "NOTHING WAS CHECKED"},
-		"Refused":     {"a proxy that refuses is no database either", refusing.URL, false, false, "NOTHING WAS CHECKED"},
-		"Required":    {"where the database must answer, silence is an error", silent.URL, true, true, "out of reach"},
-		"BrokenFiles": {"a local database that is not there is a mistake", "file:///does/not/exist", false, true, "govulncheck"},
+		"OutOfReach":  {"without a network nothing is checked", silent.URL, false, false, "NOTHING WAS CHECKED"},
+		"Refused":     {"a proxy that refuses counts as no database", refusing.URL, false, false, "NOTHING WAS CHECKED"},
+		"Required":    {"the database is required", silent.URL, true, true, "out of reach"},
+		"BrokenFiles": {"a missing local database", "file:///does/not/exist", false, true, "govulncheck"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package datastore
 
 import infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 
-// Show gives the store an event of the cache.
+// Show passes an event of the cache to the store.
 func (s *Store) Show(data *infrav1.Metal3Data, deleted bool) {
 	if deleted {
 		observe(data, s.ledger.gone)

@@ -17,8 +17,8 @@ type ledger struct {
 	mu        sync.Mutex
 	templates map[key]*hostdata.Indexes
 
-	// reserved holds the indexes of creates that the cache has not shown yet, by claim. Until then the create may have
-	// happened or not.
+	// reserved holds the indexes of creates that the cache has not shown yet, by claim. Until then the outcome of the
+	// create is unknown.
 	reserved map[key]reservation
 }
 
@@ -44,15 +44,15 @@ func (l *ledger) reserve(data *infrav1.Metal3Data) {
 	data.Name, data.Spec.Index = hostdata.Name(template.Name, held.index), &held.index
 }
 
-// lost drops the reservation of a claim whose index another claim has. The index stays in use.
+// lost drops the reservation of a claim if another claim has its index. The index stays in use.
 func (l *ledger) lost(claim key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.reserved, claim)
 }
 
-// cancel drops the reservation of a claim and frees its index. If the API server did create the object, its event
-// or the next create with this index shows it.
+// cancel drops the reservation of a claim and the use of its index. If the API server did create the object, its
+// event or the next create with this index shows it.
 func (l *ledger) cancel(claim key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *ledger) cancel(claim key) {
 	}
 }
 
-// seen notes an object that the cache shows.
+// seen records an object that the cache shows.
 func (l *ledger) seen(data *infrav1.Metal3Data) {
 	if data.Spec.Template == nil || data.Spec.Index == nil {
 		return
@@ -78,7 +78,7 @@ func (l *ledger) seen(data *infrav1.Metal3Data) {
 	}
 }
 
-// gone notes an object that does not exist any more.
+// gone records the deletion of an object.
 func (l *ledger) gone(data *infrav1.Metal3Data) {
 	if data.Spec.Template == nil || data.Spec.Index == nil {
 		return

@@ -37,15 +37,16 @@ type event struct {
 	deleted bool
 }
 
-// process is a manager: a store, the events on their way to it, and what its cache shows by claim.
+// process is a manager: a store, its undelivered events, and the objects in its cache by claim.
 type process struct {
 	store  *datastore.Store
 	events []event
 	cache  map[string]*infrav1.Metal3Data
 }
 
-// world plays an API server whose creates fail before or after they happen, and the one manager that acts on it. The
-// suite of controllers/metal3data compares it with a real one: many claims at once, lost answers, two managers, a crash.
+// world is an API server with creates that fail before or after they happen, and one manager. The suite of
+// controllers/metal3data compares it with a real API server: many claims at once, lost answers, two managers, a
+// crash.
 type world struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -79,7 +80,7 @@ func newWorld(t *testing.T, chosen uint64) *world {
 	return w
 }
 
-// created notes an object and checks that no claim has two.
+// created records an object and checks that no claim has two.
 func (w *world) created(object client.Object) {
 	data, isData := object.(*infrav1.Metal3Data)
 	if !isData {
@@ -98,7 +99,7 @@ func (w *world) created(object client.Object) {
 	}
 }
 
-// restart replaces the process by one that knows what the API server lists.
+// restart replaces the process by one that has listed all objects.
 func (w *world) restart() {
 	w.active = &process{store: datastore.New(w.server, w.server), cache: map[string]*infrav1.Metal3Data{}}
 	for _, data := range w.objects {
@@ -107,7 +108,7 @@ func (w *world) restart() {
 	}
 }
 
-// deliver shows the oldest event to the process.
+// deliver delivers the oldest event to the process.
 func (w *world) deliver() bool {
 	p := w.active
 	if len(p.events) == 0 {
@@ -141,7 +142,7 @@ func (w *world) serve(claim string) (*infrav1.Metal3Data, error) {
 	})
 }
 
-// release deletes a random object, and so answers no claim with it any more.
+// release deletes a random object. Its claim then has no Metal3Data.
 func (w *world) release() {
 	indexes := slices.Sorted(maps.Keys(w.objects))
 	if len(indexes) > 0 {
@@ -155,7 +156,6 @@ func (w *world) release() {
 	}
 }
 
-// step is one random thing that happens.
 func (w *world) step() {
 	switch w.random.IntN(12) {
 	case 0:
@@ -173,7 +173,7 @@ func (w *world) step() {
 	}
 }
 
-// TestOneDataForEachClaim lets creates fail before and after they happen, shows events late, deletes objects and restarts
+// TestOneDataForEachClaim lets creates fail before and after they happen, delays events, deletes objects and restarts
 // the process. No claim ever gets two Metal3Data.
 func TestOneDataForEachClaim(t *testing.T) {
 	chosen := seed.Chosen()
@@ -203,7 +203,7 @@ func TestOneDataForEachClaim(t *testing.T) {
 	}
 }
 
-// TestLowestFree serves claims one after the other and checks each index against all that are in use.
+// TestLowestFree creates Metal3Data one after the other and checks each index against all indexes in use.
 func TestLowestFree(t *testing.T) {
 	w := newWorld(t, seed.Chosen())
 	w.reliable = true

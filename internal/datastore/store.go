@@ -89,15 +89,15 @@ func byTemplate(object client.Object) []string {
 	return nil
 }
 
-// Synced returns true once the memory knows all Metal3Data that existed at the start.
+// Synced returns true once the memory holds all Metal3Data that existed at the start.
 func (s *Store) Synced() bool { return s.synced() }
 
-// OfClaim returns the Metal3Data that name a claim. They belong to the cache: do not change them.
+// OfClaim returns the Metal3Data that name a claim. They are read-only.
 func (s *Store) OfClaim(ctx context.Context, claim client.ObjectKey) ([]*infrav1.Metal3Data, error) {
 	return s.data(ctx, claim.Namespace, client.MatchingFields{claimIndex: claim.Name})
 }
 
-// OfTemplate returns the Metal3Data that name a template. They belong to the cache: do not change them.
+// OfTemplate returns the Metal3Data that name a template. They are read-only.
 func (s *Store) OfTemplate(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3Data, error) {
 	return s.data(ctx, template.Namespace, client.MatchingFields{templateIndex: template.Name})
 }
@@ -113,7 +113,7 @@ func (s *Store) data(
 	return pointers(list.Items), nil
 }
 
-// ClaimsOf returns the claims of a template. They belong to the cache: do not change them.
+// ClaimsOf returns the claims of a template. They are read-only.
 func (s *Store) ClaimsOf(ctx context.Context, template client.ObjectKey) ([]*infrav1.Metal3DataClaim, error) {
 	var list infrav1.Metal3DataClaimList
 	err := s.client.List(ctx, &list, client.InNamespace(template.Namespace),
@@ -163,5 +163,5 @@ func (s *Store) Create(
 	}
 }
 
-// Forget drops what the memory holds of a claim that does not exist any more.
+// Forget drops the reservation of a deleted claim.
 func (s *Store) Forget(claim client.ObjectKey) { s.ledger.cancel(claim) }

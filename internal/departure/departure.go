@@ -21,7 +21,7 @@ type Memory struct{ client client.Client }
 func New(c client.Client) Memory { return Memory{c} }
 
 // Remember adds the departure of a Metal3Cluster to the record of the namespace. It keeps the departures of other
-// Metal3Clusters. It returns an error if another write was faster.
+// Metal3Clusters. It returns an error after a conflict with another write.
 func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.Departure) error {
 	before, left, err := read(ctx, m.client, namespace)
 	if err != nil {
@@ -36,13 +36,13 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 		err = m.client.Patch(ctx, after, lastSeen(before))
 	}
 	if err != nil {
-		return fmt.Errorf("remembering the hosts that move away in ConfigMap %s: %w", pivot.DepartureName, err)
+		return fmt.Errorf("recording the hosts that move away in ConfigMap %s: %w", pivot.DepartureName, err)
 	}
 	return nil
 }
 
-// Forget removes a Metal3Cluster whose Cluster runs from the record, if its departure is over, and the ConfigMap
-// with the last one. It returns an error if another write was faster.
+// Forget removes an unpaused Metal3Cluster from the record if its departure is over, and deletes the ConfigMap with
+// the last one. It returns an error after a conflict with another write.
 func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 	before, left, err := read(ctx, m.client, infra.GetNamespace())
 	if err != nil || !left.IsOver(infra) {
@@ -63,12 +63,12 @@ func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 	return nil
 }
 
-// lastSeen is a patch from a ConfigMap that no other write may have changed since.
+// lastSeen is a patch that conflicts with every other write since the ConfigMap was read.
 func lastSeen(before *corev1.ConfigMap) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// Of returns what is remembered of a namespace.
+// Of returns the record of a namespace. It is empty if there is none.
 func (m Memory) Of(ctx context.Context, namespace string) (pivot.Departure, error) {
 	return Of(ctx, m.client, namespace)
 }
@@ -82,15 +82,15 @@ func Of(ctx context.Context, reader client.Reader, namespace string) (pivot.Depa
 // read returns the record of a namespace, and the ConfigMap that holds it. It has no resourceVersion if it does
 // not exist.
 func read(ctx context.Context, reader client.Reader, namespace string) (*corev1.ConfigMap, pivot.Departure, error) {
-	remembered := &corev1.ConfigMap{}
-	remembered.Namespace, remembered.Name = namespace, pivot.DepartureName
-	switch err := reader.Get(ctx, client.ObjectKeyFromObject(remembered), remembered); {
+	stored := &corev1.ConfigMap{}
+	stored.Namespace, stored.Name = namespace, pivot.DepartureName
+	switch err := reader.Get(ctx, client.ObjectKeyFromObject(stored), stored); {
 	case apierrors.IsNotFound(err):
-		return remembered, pivot.Departure{}, nil
+		return stored, pivot.Departure{}, nil
 	case err != nil:
 		return nil, pivot.Departure{}, fmt.Errorf("reading ConfigMap %s, which names hosts that moved away: %w",
 			pivot.DepartureName, err)
 	}
-	left, err := pivot.DepartureOf(remembered.Data)
-	return remembered, left, err
+	left, err := pivot.DepartureOf(stored.Data)
+	return stored, left, err
 }

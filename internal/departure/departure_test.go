@@ -32,7 +32,7 @@ func leaves(infra string, epoch pivot.Epoch, hosts ...string) pivot.Departure {
 	return departing
 }
 
-// running is a Metal3Cluster whose Cluster runs.
+// running is a Metal3Cluster with an unpaused Cluster.
 func running(name string, epoch pivot.Epoch) *infrav1.Metal3Cluster {
 	return build.Metal3Cluster(name, build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: epoch.String()}))
 }
@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 		do     func() error
 		want   pivot.Departure
 	}{
-		{"nothing is remembered", forget("a", 2), pivot.Departure{}},
+		{"the record is empty", forget("a", 2), pivot.Departure{}},
 		{"the gate opens", remember(leaves("a", 1, "host-0")), pivot.Departure{Infras: infras("a"), Hosts: with("a", "host-0")}},
 		{
 			"a write fails after it", remember(leaves("a", 1, "host-0")),
@@ -78,11 +78,11 @@ func TestMemory(t *testing.T) {
 			pivot.Departure{Infras: infras("a"), Hosts: with("a", "host-0")},
 		},
 		{
-			"its neighbour moves with it", remember(leaves("b", 1, "host-0", "host-1")),
+			"another Metal3Cluster moves with it", remember(leaves("b", 1, "host-0", "host-1")),
 			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
 		{
-			"a write of its neighbour fails after it", remember(leaves("b", 1, "host-0", "host-1")),
+			"a write of the other Metal3Cluster fails after it", remember(leaves("b", 1, "host-0", "host-1")),
 			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
 		{
@@ -93,7 +93,7 @@ func TestMemory(t *testing.T) {
 			},
 		},
 		{
-			"another one runs", forget("d", 2),
+			"an unrecorded Metal3Cluster is unpaused", forget("d", 2),
 			pivot.Departure{
 				Infras: infras("a", "b", "c"),
 				Hosts:  append(append(with("a,b", "host-0"), with("b", "host-1")...), with("c", "host-2")...),
@@ -103,8 +103,8 @@ func TestMemory(t *testing.T) {
 			"its move is cancelled", forget("c", 2),
 			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
-		{"the others come back", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-0", "host-1")}},
-		{"the last one", forget("b", 2), pivot.Departure{}},
+		{"a recorded Metal3Cluster returns", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-0", "host-1")}},
+		{"the last Metal3Cluster returns", forget("b", 2), pivot.Departure{}},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.reason, err)
@@ -119,7 +119,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnEarlierRelease adds to a ConfigMap that does not say which hosts left with which Metal3Cluster.
+// TestMemoryOfAnEarlierRelease adds to a ConfigMap without the Metal3Clusters of each host.
 func TestMemoryOfAnEarlierRelease(t *testing.T) {
 	written := &corev1.ConfigMap{Data: map[string]string{
 		"hosts": `[{"name":"host-0"},{"name":"host-1","bmcAddress":"redfish://bmc.example/1"}]`, "metal3cluster.a": "5",
@@ -150,7 +150,7 @@ func TestMemoryOfAnEarlierRelease(t *testing.T) {
 	see(pivot.Departure{})
 }
 
-// TestMemoryOfTwoGates lets another gate of the namespace open between the read and the write.
+// TestMemoryOfTwoGates opens another gate of the namespace between the read and the write.
 func TestMemoryOfTwoGates(t *testing.T) {
 	for name, steps := range map[string]struct{ first, slow func(departure.Memory) error }{
 		"Created": {nil, func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("b", 1)) }},
@@ -179,7 +179,7 @@ func TestMemoryOfTwoGates(t *testing.T) {
 				},
 			})
 			if err := steps.slow(departure.New(raced)); err == nil {
-				t.Error("the slow write does not know what the fast one has written")
+				t.Error("the slow write overwrites the fast one")
 			}
 			got, err := departure.Of(t.Context(), server, namespace)
 			if err != nil || len(got.Hosts) != 1 || got.Infras["a"] != 1 {
@@ -189,7 +189,7 @@ func TestMemoryOfTwoGates(t *testing.T) {
 	}
 }
 
-func TestMemoryOfAServerThatFails(t *testing.T) {
+func TestMemoryReturnsErrors(t *testing.T) {
 	broken := errors.New("etcdserver: request timed out")
 	readable := fake.NewClientBuilder().Build()
 	if err := departure.New(readable).Remember(t.Context(), namespace, leaves("a", 1)); err != nil {
@@ -218,11 +218,11 @@ func TestMemoryOfAServerThatFails(t *testing.T) {
 	}
 }
 
-func TestUnreadableMemory(t *testing.T) {
+func TestInvalidConfigMap(t *testing.T) {
 	written := &corev1.ConfigMap{Data: map[string]string{"hosts": "{"}}
 	written.Namespace, written.Name = namespace, pivot.DepartureName
 	server := fake.NewClientBuilder().WithObjects(written).Build()
 	if _, err := departure.Of(t.Context(), server, namespace); err == nil {
-		t.Error("what cannot be read passes for nothing")
+		t.Error("an invalid ConfigMap is read without an error")
 	}
 }

@@ -186,7 +186,7 @@ func ready(machine *infrav1.Metal3Machine, status metav1.ConditionStatus, reason
 	conditions.Set(machine, metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message})
 }
 
-func TestPassWritesNothingWhenNothingChanged(t *testing.T) {
+func TestUnchangedPassSendsNoWrite(t *testing.T) {
 	w := newWorld(t, build.Finalizers(ours))
 	machine := w.begin()
 	ready(machine, metav1.ConditionTrue, "Ready", "")
@@ -465,7 +465,7 @@ func TestPassJoinsErrors(t *testing.T) {
 	}
 }
 
-func TestPassNamesWhatItCouldNotWrite(t *testing.T) {
+func TestPassNamesAFailedWrite(t *testing.T) {
 	for fail, want := range map[string]string{
 		`"metadata"`: "writing Metal3Machine machine-0: refused",
 		`"status"`:   "writing the status of Metal3Machine machine-0: refused",
@@ -612,7 +612,7 @@ func TestMilestones(t *testing.T) {
 	}
 }
 
-func TestPassShowsThatItCouldNotSave(t *testing.T) {
+func TestPassReportsAFailedSave(t *testing.T) {
 	refused := apierrors.NewForbidden(infrav1.GroupVersion.WithResource("metal3machines").GroupResource(), "machine-0",
 		errors.New("a policy says no"))
 	cases := map[string]struct {

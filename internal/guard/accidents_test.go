@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// TestAccidents tells of a control plane that is hit by what hits clusters, with everything real as in TestPivot. No
-// program who comes back takes anything back.
+// TestAccidents causes common faults in a control plane with the real programs of TestPivot. A node that recovers
+// does not claim the VIP.
 func TestAccidents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, func(n *node) {
@@ -33,25 +33,25 @@ func TestAccidents(t *testing.T) {
 	c.killHolder()
 	c.crashIronic()
 	next := c.pullCable()
-	eventually(t, generous, "the next holder hands out addresses", machines.offered(next.address4))
-	// Divided, each side has a server, and when they meet again both may answer until one of them gives in.
+	eventually(t, generous, "the next holder offers leases", machines.offered(next.address4))
+	// While the network is divided, both sides have a DHCP server. After that both may answer until one of them
+	// releases the VIP.
 	stopSearching()
 	if servers := machines.judge(); len(servers) < len(c.all) {
-		t.Errorf("only %v made offers, so this shows nothing about failing over", servers)
+		t.Errorf("only %v made offers, so the test saw no failover", servers)
 	}
 	c.divide()
 	c.loseOneFamily()
 }
 
-// killHolder kills all processes of the holder at once.
 func (c *cluster) killHolder() {
 	t := c.t
 	holder := c.holder("before", c.all...)
 	next := c.without(holder)[0]
-	eventually(t, patient, "the guard gives leases", leased(holder))
+	eventually(t, patient, "the guard renews the lease", leased(holder))
 	killAll(t, holder)
 	eventually(t, generous, "takeover after a kill", heldBy(next, c.without(holder)...))
-	eventually(t, generous, "the leftover goes by itself", heldBy(next, c.all...))
+	eventually(t, generous, "the kernel removes the VIP of the killed node", heldBy(next, c.all...))
 	<-holder.ended
 	holder.start()
 	holder.serveDHCP(c.dnsmasq)
@@ -59,21 +59,21 @@ func (c *cluster) killHolder() {
 	c.comesBack(holder, next)
 }
 
-// crashIronic kills the Ironic of the holder. It comes back in its term, and knows its hosts.
+// crashIronic kills Ironic of the VIP holder. Ironic restarts in the same term and keeps its nodes.
 func (c *cluster) crashIronic() {
 	t := c.t
 	holder := c.holder("before", c.all...)
 	containers := holder.kubelet.count()
-	eventually(t, generous, "Ironic answers", c.knows(c.api))
+	eventually(t, generous, "Ironic answers", c.registered(c.api))
 	_, err := nodes.Create(t.Context(), c.api, nodes.CreateOpts{Driver: "fake-hardware", Name: "before-the-crash"}).Extract()
 	must(t, err)
 	before := holder.kubelet.running()
 	holder.kubelet.crash()
 	eventually(t, generous, "Ironic answers again", func() string {
 		if slices.Contains(holder.kubelet.ironics(), before[0]) {
-			return "the Ironic of before is left"
+			return "the previous Ironic still answers"
 		}
-		return c.knows(c.api, "before-the-crash")()
+		return c.registered(c.api, "before-the-crash")()
 	})
 	if count := holder.kubelet.count(); count != containers {
 		t.Errorf("there were %d containers of Ironic before the crash, and %d after it", containers, count)
@@ -82,10 +82,10 @@ func (c *cluster) crashIronic() {
 	throughout(t, time.Second, "the holder keeps the VIP", heldBy(holder, c.all...))
 }
 
-// comesBack waits for the one that lost the address to be a standby, and demands that it leaves it where it is.
+// comesBack waits until the former holder is a standby, and requires that the VIP stays on its current holder.
 func (c *cluster) comesBack(n, holder *node) {
 	eventually(c.t, patient, "the node is back", n.ready)
-	throughout(c.t, 3*time.Second, "who comes back takes nothing", heldBy(holder, c.all...))
+	throughout(c.t, 3*time.Second, "the former holder does not claim the VIP", heldBy(holder, c.all...))
 }
 
 // pullCable unplugs the cable of the holder, and plugs it in. It returns the next holder.
@@ -94,21 +94,21 @@ func (c *cluster) pullCable() *node {
 	holder := c.holder("before", c.all...)
 	before := holder.kubelet.count()
 	holder.turnPort(false)
-	eventually(t, generous, "the cable is out", noHolder(holder))
-	next := c.holder("the cable is out", c.all...)
+	eventually(t, generous, "the cable is unplugged", noHolder(holder))
+	next := c.holder("the cable is unplugged", c.all...)
 	holder.kubelet.killed(before)
 	lost := transitions(next, "backup")
 	holder.turnPort(true)
 	c.comesBack(holder, next)
 	if again := transitions(next, "backup"); again != lost {
-		t.Errorf("the next holder gave the VIP up when the cable was back: %s", again)
+		t.Errorf("the next holder released the VIP when the cable was plugged in: %s", again)
 	}
-	eventually(t, patient, "its Ironic is empty", c.knows(holder.api(everyAddress)))
+	eventually(t, patient, "its Ironic is empty", c.registered(holder.api(everyAddress)))
 	return next
 }
 
-// TestCableReturns: the kernel keeps what a holder sends without a carrier, until it knows the hardware addresses of the
-// peers again. The next holder must not hear that late.
+// TestCableReturns plugs the cable of the former holder in. Without a carrier, the kernel queues packets until it has
+// the hardware addresses of the peers. The next holder must not receive these old packets.
 func TestCableReturns(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -123,26 +123,26 @@ func TestCableReturns(t *testing.T) {
 		n.startIronic()
 		n.start()
 		if n == a {
-			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+			eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
 		}
 	}
-	eventually(t, generous, "the second one takes part", b.ready)
+	eventually(t, generous, "the second node takes part", b.ready)
 	a.turnPort(false)
 	eventually(t, generous, "takeover", heldBy(b, both...))
 	lost := transitions(b, "backup")
 	a.turnPort(true)
 	throughout(t, 4*time.Second, "the cable is back", heldBy(b, both...))
 	if again := transitions(b, "backup"); again != lost {
-		t.Errorf("the next holder gave the VIP up when the cable was back: %s", again)
+		t.Errorf("the next holder released the VIP when the cable was plugged in: %s", again)
 	}
 }
 
-// divide cuts the holder off from the others, while all have a carrier: both sides serve, until they are one again. No
-// database of that time lasts, because it is unknown whose Ironic the controllers used.
+// divide separates the holder from the other nodes while all have a carrier. Both sides serve until the network is
+// whole again. Then both databases end, because the controllers may have used either Ironic.
 func (c *cluster) divide() {
 	t := c.t
 	holder := c.holder("before", c.all...)
-	eventually(t, generous, "Ironic answers", c.knows(c.api))
+	eventually(t, generous, "Ironic answers", c.registered(c.api))
 	_, err := nodes.Create(t.Context(), c.api, nodes.CreateOpts{Driver: "fake-hardware", Name: "before-the-cut"}).Extract()
 	must(t, err)
 	starts := map[*node]int{}
@@ -151,19 +151,19 @@ func (c *cluster) divide() {
 	}
 	holder.move("br1")
 	second := c.holder("the other side has a holder", c.without(holder)...)
-	throughout(t, time.Second, "each side has one", func() string {
+	throughout(t, time.Second, "each side has a holder", func() string {
 		return heldBy(holder, holder)() + heldBy(second, c.without(holder)...)()
 	})
 	holder.move("br0")
 	for _, n := range []*node{holder, second} {
 		n.kubelet.killed(starts[n])
 	}
-	next := c.holder("one is left", c.all...)
-	throughout(t, 2*time.Second, "one is left", heldBy(next, c.all...))
-	eventually(t, patient, "its Ironic is empty", c.knows(next.api(everyAddress)))
+	next := c.holder("one holder remains", c.all...)
+	throughout(t, 2*time.Second, "one holder remains", heldBy(next, c.all...))
+	eventually(t, patient, "its Ironic is empty", c.registered(next.api(everyAddress)))
 }
 
-// move plugs the node into another bridge of the switch, which has nothing else.
+// move plugs the node into another, empty bridge of the switch.
 func (n *node) move(bridge string) {
 	t := n.lab.t
 	link, err := n.lab.bridge.LinkByName(bridge)
@@ -178,11 +178,11 @@ func (n *node) move(bridge string) {
 	must(t, n.lab.bridge.LinkSetMaster(port, link))
 }
 
-// loseOneFamily takes one of the two addresses from the holder: both stay together.
+// loseOneFamily removes one of the two VIPs from the holder. Both VIPs must stay on one node.
 func (c *cluster) loseOneFamily() {
 	t := c.t
 	for _, n := range c.all {
-		eventually(t, patient, "both may hold the addresses", n.ready)
+		eventually(t, patient, "both nodes may hold the VIPs", n.ready)
 	}
 	holder := c.holder("before", c.all...)
 	lost := transitions(holder, "backup")
@@ -192,8 +192,8 @@ func (c *cluster) loseOneFamily() {
 	must(t, err)
 	must(t, holder.links.AddrDel(link, address))
 	eventually(t, generous, "the holder notices", func() string { return greater(transitions(holder, "backup"), lost) })
-	c.holder("both addresses are together again", c.all...)
-	// A node that loses the VIPs loses its Ironic as well, so the first node that takes them may have to release them
+	c.holder("one node holds both VIPs again", c.all...)
+	// A node that loses the VIPs loses its Ironic too, so the first node that claims them may have to release them
 	// again.
 	eventually(t, patient, "clients reach both addresses on one node", func() string {
 		for _, n := range c.all {
@@ -205,7 +205,7 @@ func (c *cluster) loseOneFamily() {
 	})
 }
 
-// TestIPv6Only moves an address that has no other family beside it, with the real Ironic.
+// TestIPv6Only moves an IPv6 VIP without an IPv4 VIP, with the real Ironic.
 func TestIPv6Only(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the nightly tests run one family alone, the short ones both together")
@@ -238,7 +238,7 @@ func TestIPv6Only(t *testing.T) {
 		eventually(t, patient, "the guard takes part", n.ready)
 	}
 	var holder, other *node
-	eventually(t, generous, "one of them holds it", func() string {
+	eventually(t, generous, "one node holds the VIP", func() string {
 		for i, n := range both {
 			if held(n)() == "" {
 				holder, other = n, both[1-i]
@@ -247,7 +247,7 @@ func TestIPv6Only(t *testing.T) {
 		}
 		return fmt.Sprintf("held by %q", holders(vip6, both...))
 	})
-	eventually(t, generous, "a client reaches it", serves(holder))
+	eventually(t, generous, "a client reaches the holder", serves(holder))
 	holder.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", held(other))
 	eventually(t, generous, "a client reaches the next", serves(other))

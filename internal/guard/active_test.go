@@ -11,7 +11,7 @@ import (
 // activeInterval is the resolution of the times in which an Ironic is active.
 const activeInterval = 2 * time.Millisecond
 
-// activity looks at the Ironics of some nodes all the time, and notes which of them are active.
+// activity continuously records which Ironics of some nodes are active.
 type activity struct {
 	census
 
@@ -19,19 +19,18 @@ type activity struct {
 	stalled sync.Map
 }
 
-// takeActivity looks until the test ends. An Ironic is active while it can act on a board controller: its node had the
-// VIP since its container started, so clients may have told it of hosts, and one of its processes is neither stopped nor
-// dead.
+// takeActivity records until the test ends. An Ironic is active while it can use a BMC: its node has had the VIP
+// since its container started, so clients may have registered nodes, and one of its processes is running.
 func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	tb.Helper()
 	a := &activity{census: census{every: activeInterval}}
 	stop := make(chan struct{})
-	var lookers sync.WaitGroup
+	var observers sync.WaitGroup
 	for _, n := range nodes {
 		var pids atomic.Pointer[[]int]
 		pids.Store(&[]int{})
-		lookers.Go(func() { every(100*time.Millisecond, stop, func() { found := n.kubelet.ironics(); pids.Store(&found) }) })
-		lookers.Go(func() {
+		observers.Go(func() { every(100*time.Millisecond, stop, func() { found := n.kubelet.ironics(); pids.Store(&found) }) })
+		observers.Go(func() {
 			every(activeInterval, stop, func() {
 				_, isStalled := a.stalled.Load(n.name)
 				acts := func(pid int) bool { return !hasStopped(pid) && !isDying(pid) }
@@ -46,12 +45,12 @@ func (l *lab) takeActivity(tb testing.TB, nodes ...*node) *activity {
 	}
 	tb.Cleanup(func() {
 		close(stop)
-		lookers.Wait()
+		observers.Wait()
 	})
 	return a
 }
 
-// every calls the function again and again until the channel is closed.
+// every calls the function at an interval until the channel is closed.
 func every(interval time.Duration, stop <-chan struct{}, do func()) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -65,7 +64,7 @@ func every(interval time.Duration, stop <-chan struct{}, do func()) {
 	}
 }
 
-// served returns true if the VIP was on the node while the container that runs did.
+// served returns true if the VIP was on the node during the life of the running container.
 func (k *kubelet) served() bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askInterval is how often a client sends an ARP request for the VIP. It is the resolution of what it measures.
-const askInterval = 10 * time.Millisecond
+// requestInterval is the interval of the ARP requests of a client, and the resolution of its measurements.
+const requestInterval = 10 * time.Millisecond
 
 // claim is one answer to an ARP request for the VIP.
 type claim struct {
@@ -23,8 +23,8 @@ type claim struct {
 	who string
 }
 
-// census sends ARP requests for the IPv4 VIP all the time, and keeps all answers. Unlike the cache of a system it
-// sees when two answer.
+// census continuously sends ARP requests for the IPv4 VIP, and keeps all answers. Unlike an ARP cache, it records
+// answers of two nodes.
 type census struct {
 	names  map[string]string
 	every  time.Duration
@@ -32,10 +32,10 @@ type census struct {
 	claims []claim
 }
 
-// takeCensus starts to ask from a client until the test ends. Answers of others than these nodes are kept as well.
+// takeCensus sends requests from a client until the test ends. It also keeps the answers of other nodes.
 func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	tb.Helper()
-	c := &census{names: map[string]string{}, every: askInterval}
+	c := &census{names: map[string]string{}, every: requestInterval}
 	for _, n := range nodes {
 		link, err := n.links.LinkByName("eth0")
 		must(tb, err)
@@ -46,13 +46,13 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	var socket int
 	must(tb, within(client.space, func() error {
 		var err error
-		// The protocol is in the order of the network.
+		// The protocol is in network byte order.
 		protocol := int(binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}))
 		socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
 		return err
 	}))
 	must(tb, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
-	question := question(link.Attrs().HardwareAddr, client.address4.AsSlice())
+	request := arpRequest(link.Attrs().HardwareAddr, client.address4.AsSlice())
 	broadcast := &unix.SockaddrLinklayer{
 		Protocol: binary.BigEndian.Uint16([]byte{unix.ETH_P_ARP & 0xff, unix.ETH_P_ARP >> 8}), Ifindex: link.Attrs().Index,
 		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
@@ -60,10 +60,10 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	stop := make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
-		ticks := time.NewTicker(askInterval)
+		ticks := time.NewTicker(requestInterval)
 		defer ticks.Stop()
 		for {
-			_ = unix.Sendto(socket, question, 0, broadcast)
+			_ = unix.Sendto(socket, request, 0, broadcast)
 			select {
 			case <-stop:
 				return
@@ -80,15 +80,14 @@ func (l *lab) takeCensus(tb testing.TB, client *node, nodes ...*node) *census {
 	return c
 }
 
-// question is an ARP request for the address.
-func question(hardware net.HardwareAddr, own []byte) []byte {
+func arpRequest(hardware net.HardwareAddr, own []byte) []byte {
 	packet := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	packet = append(append(packet, hardware...), own...)
 	packet = append(packet, make([]byte, 6)...)
 	return append(packet, vip4.AsSlice()...)
 }
 
-// collect keeps the answers to our own questions; announcements are none.
+// collect keeps the answers to the own requests, without announcements.
 func (c *census) collect(socket int, own []byte, stop <-chan struct{}) {
 	packet := make([]byte, 128)
 	for {
@@ -115,7 +114,6 @@ func (c *census) collect(socket int, own []byte, stop <-chan struct{}) {
 	}
 }
 
-// since returns the answers from then on.
 func (c *census) since(then time.Time) []claim {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -127,7 +125,7 @@ func (c *census) since(then time.Time) []claim {
 	return nil
 }
 
-// arrival is when another node than the old one answered first.
+// arrival returns when a node other than the old one answered first.
 func (c *census) arrival(then time.Time, old string) (time.Time, string, bool) {
 	for _, claim := range c.since(then) {
 		if claim.who != old {
@@ -137,7 +135,7 @@ func (c *census) arrival(then time.Time, old string) (time.Time, string, bool) {
 	return time.Time{}, "", false
 }
 
-// overlap is for how long the old holder answered after another one had begun to.
+// overlap returns how long the old holder answered after the first answer of another node.
 func (c *census) overlap(then time.Time, old string) time.Duration {
 	began, _, moved := c.arrival(then, old)
 	longest := time.Duration(0)
@@ -149,7 +147,7 @@ func (c *census) overlap(then time.Time, old string) time.Duration {
 	return longest
 }
 
-// gap is the longest time between two answers of any node.
+// gap returns the longest time between two answers of any node.
 func (c *census) gap(from, to time.Time) time.Duration {
 	longest, last := time.Duration(0), from
 	for _, claim := range c.since(from) {
@@ -161,13 +159,13 @@ func (c *census) gap(from, to time.Time) time.Duration {
 	return max(longest, to.Sub(last))
 }
 
-// stretch is a time during which a node answered nearly every question.
+// stretch is a time in which a node answered nearly every request.
 type stretch struct {
 	who      string
 	from, to time.Time
 }
 
-// stretches are those since then. A few answers may be lost on a busy machine; an address that moves is away for longer.
+// stretches returns the stretches since a time. A busy machine may lose a few answers; a takeover takes longer.
 func (c *census) stretches(then time.Time) []stretch {
 	var all []stretch
 	latest := map[string]int{}
@@ -178,13 +176,13 @@ func (c *census) stretches(then time.Time) []stretch {
 			all = append(all, stretch{who: claim.who, from: claim.at})
 			latest[claim.who] = i
 		}
-		// What was said holds until the next question.
+		// An answer holds until the next request.
 		all[i].to = claim.at.Add(c.every)
 	}
 	return all
 }
 
-// shared is for how long two nodes answered at the same time since then.
+// shared returns how long two nodes answered at the same time.
 func (c *census) shared(then time.Time) time.Duration {
 	sum := time.Duration(0)
 	all := c.stretches(then)
@@ -205,11 +203,11 @@ func (c *census) shared(then time.Time) time.Duration {
 	return sum
 }
 
-// settled returns nothing when one node alone answered for a while.
+// settled returns nothing when only one node has answered for a time.
 func (c *census) settled(while time.Duration) func() string {
 	return func() string {
 		claims := c.since(time.Now().Add(-while))
-		if len(claims) < int(while/askInterval)/2 {
+		if len(claims) < int(while/requestInterval)/2 {
 			return fmt.Sprintf("%d answers in %s", len(claims), while)
 		}
 		for _, claim := range claims {
@@ -221,7 +219,7 @@ func (c *census) settled(while time.Duration) func() string {
 	}
 }
 
-// holder is who answered last.
+// holder returns the node that answered last.
 func (c *census) holder() string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -234,11 +232,11 @@ func (c *census) holder() string {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	// Each letter is the answer to one question; a dot is none, and 2 are those of a and of b.
+	// Each letter is the answer to one request. A dot is no answer, and 2 is an answer of a and of b.
 	heard := func(text string) *census {
-		c := &census{every: askInterval}
+		c := &census{every: requestInterval}
 		for i, letter := range text {
-			at := began.Add(time.Duration(i) * askInterval)
+			at := began.Add(time.Duration(i) * requestInterval)
 			switch letter {
 			case '.':
 			case '2':
@@ -254,15 +252,15 @@ func TestShared(t *testing.T) {
 		want       int
 	}{
 		"no answer":  {reason: "nothing is shared", in: "..."},
-		"one":        {reason: "one alone, with an answer that was lost", in: "aaa.aaa"},
+		"one":        {reason: "one node, and a lost answer", in: "aaa.aaa"},
 		"moves":      {reason: "no node has it while it moves", in: "aaa..........bbb"},
-		"comes back": {reason: "one at a time", in: "aaa..........bbb..........aaa"},
+		"comes back": {reason: "one node at a time", in: "aaa..........bbb..........aaa"},
 		"two":        {reason: "from the first answer of the second to the last of the first", in: "aaa2222bbb", want: 4},
-		"in turns":   {reason: "answers are lost, and the address is not", in: "aababbabb", want: 5},
-		"once":       {reason: "one answer is too many", in: "aaaabaaaa", want: 1},
+		"in turns":   {reason: "two nodes answer, and answers are lost", in: "aababbabb", want: 5},
+		"once":       {reason: "one answer counts", in: "aaaabaaaa", want: 1},
 	} {
 		got := heard(test.in).shared(began)
-		if want := time.Duration(test.want) * askInterval; got > want || got < want-2*time.Millisecond {
+		if want := time.Duration(test.want) * requestInterval; got > want || got < want-2*time.Millisecond {
 			t.Errorf("%s: %s: got %s, want %s", name, test.reason, got, want)
 		}
 	}

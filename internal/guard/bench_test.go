@@ -15,12 +15,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// measures are what a row of the table is made from, in the order of the table.
+// measures are the rows of the table, in order.
 type measures struct {
 	rows []*row
 }
 
-// row is one thing that is measured, in one unit.
+// row is one measurement in one unit.
 type row struct {
 	what, unit string
 	goal       float64
@@ -37,7 +37,7 @@ func (r *row) add(value float64) {
 	r.values = append(r.values, value)
 }
 
-// print writes the table. A row without figures fails the bench: a goal without a measurement is not reached.
+// print writes the table. A row without figures fails the bench.
 func (m *measures) print(b *testing.B) {
 	b.Helper()
 	var table strings.Builder
@@ -57,7 +57,7 @@ func (m *measures) print(b *testing.B) {
 	_, _ = fmt.Fprint(os.Stdout, table.String())
 }
 
-// BenchmarkEndpoint measures what a client on the network sees, with the real keepalived and the real Ironic. `make
+// BenchmarkEndpoint measures the view of a client on the network, with the real keepalived and Ironic. `make
 // bench-vip` runs it.
 func BenchmarkEndpoint(b *testing.B) {
 	all := &measures{}
@@ -67,7 +67,7 @@ func BenchmarkEndpoint(b *testing.B) {
 	all.print(b)
 }
 
-// stage is a control plane of three nodes with clients that watch. It waits as long as a node with the defaults.
+// stage is a control plane of three nodes with clients that observe it. The nodes have the default timers.
 type stage struct {
 	*lab
 	nodes  []*node
@@ -84,7 +84,7 @@ func newStage(b *testing.B) *stage {
 	root, err := ironic.CachedRoot()
 	must(b, err)
 	if root == "" {
-		b.Fatal("needs the root file system of Ironic in the cache: make lab as root puts it there")
+		b.Fatal("requires the root file system of Ironic in the cache: run make lab as root")
 	}
 	s := &stage{lab: newLab(b)}
 	for _, name := range []string{"a", "b", "c"} {
@@ -110,19 +110,19 @@ func newStage(b *testing.B) *stage {
 	return s
 }
 
-// rest waits until all is well again, so that what comes next finds standbys that compete. For two seconds after its
-// start keepalived would wait that much longer.
+// rest waits until all nodes are healthy, so that the standbys compete in the next measurement. In the first two
+// seconds after its start, keepalived would delay that.
 func (s *stage) rest(b *testing.B) {
 	b.Helper()
 	for _, n := range s.nodes {
 		eventually(b, 2*time.Minute, "the node takes part", n.ready)
 	}
-	// What was so before is nothing: the holder may be about to change.
+	// An earlier answer does not count: the holder may be about to change.
 	const calm = 3 * time.Second
 	began := time.Now()
 	eventually(b, time.Minute, "one node answers", func() string {
 		if time.Since(began) < calm {
-			return "it is too early to say"
+			return "too early"
 		}
 		return s.census.settled(calm)()
 	})
@@ -134,7 +134,7 @@ func (s *stage) holder() *node {
 	return s.nodes[max(index, 0)]
 }
 
-// moves waits until another node than the old one answers.
+// moves waits until a node other than the old one answers.
 func (s *stage) moves(b *testing.B, then time.Time, old *node) {
 	b.Helper()
 	eventually(b, time.Minute, "another node answers", func() string {
@@ -145,7 +145,7 @@ func (s *stage) moves(b *testing.B, then time.Time, old *node) {
 	})
 }
 
-// turnPort switches the port of the switch that the node is plugged into.
+// turnPort switches the switch port of the node on or off.
 func (n *node) turnPort(on bool) {
 	t := n.lab.t
 	port, err := n.lab.bridge.LinkByName("p-" + n.name + "-eth0")
@@ -157,10 +157,10 @@ func (n *node) turnPort(on bool) {
 	must(t, turn(port))
 }
 
-// footprintSpan is for how long the guard is watched in each iteration.
+// footprintSpan is the time of one measurement of the guard.
 const footprintSpan = 5 * time.Second
 
-// benchmarkFootprint watches a guard that holds the address, is asked for its metrics, and has nothing else to do.
+// benchmarkFootprint measures an idle guard that holds the VIP and serves its metrics.
 func benchmarkFootprint(b *testing.B, all *measures) {
 	b.Helper()
 	resident := all.row("memory of the guard", "MiB", 30)
@@ -176,7 +176,6 @@ func benchmarkFootprint(b *testing.B, all *measures) {
 	}
 }
 
-// residentMemory of the process in MiB.
 func residentMemory(tb testing.TB, pid int) float64 {
 	tb.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -193,7 +192,7 @@ func residentMemory(tb testing.TB, pid int) float64 {
 	return 0
 }
 
-// processorTime is how long the process has run on a processor, with a resolution of a nanosecond.
+// processorTime returns the processor time of the process, with a resolution of a nanosecond.
 func processorTime(tb testing.TB, pid int) time.Duration {
 	tb.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))

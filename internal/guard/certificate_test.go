@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// issue makes an authority and a certificate for the addresses that it signed.
+// issue creates an authority and a certificate for the addresses.
 func issue(tb testing.TB, addresses []net.IP, until time.Time) material {
 	tb.Helper()
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,8 +24,7 @@ type cluster struct {
 	dnsmasq string
 }
 
-// newCluster starts a node for each name, the management side for m, after the function has done what there is to do
-// before a guard starts.
+// newCluster starts a node for each name after it calls prepare. The node m is the management cluster.
 func newCluster(t *testing.T, prepare func(*node), names ...string) *cluster {
 	t.Helper()
 	root := realIronic(t)
@@ -50,7 +49,7 @@ func newCluster(t *testing.T, prepare func(*node), names ...string) *cluster {
 	return c
 }
 
-// known returns the names of the nodes that the Ironic of an address knows.
+// known returns the names of the nodes that are registered in an Ironic.
 func (c *cluster) known(client *gophercloud.ServiceClient) ([]string, error) {
 	pages, err := nodes.List(client, nodes.ListOpts{Fields: []string{"uuid", "name"}}).AllPages(c.t.Context())
 	if err != nil {
@@ -64,8 +63,8 @@ func (c *cluster) known(client *gophercloud.ServiceClient) ([]string, error) {
 	return names, err
 }
 
-// knows returns nothing when the Ironic of an address answers and knows just these nodes.
-func (c *cluster) knows(client *gophercloud.ServiceClient, want ...string) func() string {
+// registered returns nothing when an Ironic has registered exactly these nodes.
+func (c *cluster) registered(client *gophercloud.ServiceClient, want ...string) func() string {
 	return func() string {
 		names, err := c.known(client)
 		if err != nil {
@@ -75,7 +74,7 @@ func (c *cluster) knows(client *gophercloud.ServiceClient, want ...string) func(
 	}
 }
 
-// serves returns nothing when the Ironic of a node, and no other, answers a client on both addresses.
+// serves returns nothing when only the Ironic of a node answers a client on both VIPs.
 func (c *cluster) serves(want *node) func() string {
 	client := c.client.client()
 	client.Timeout = 5 * time.Second
@@ -84,8 +83,8 @@ func (c *cluster) serves(want *node) func() string {
 	}
 }
 
-// holder waits until one of the nodes has both addresses, and the others have none. Ranks lie so few milliseconds apart
-// that a busy machine may turn them around.
+// holder waits until one of the nodes has both VIPs, and the others have none. The ranks differ by few milliseconds,
+// so a busy machine may elect another node.
 func (c *cluster) holder(what string, among ...*node) *node {
 	c.t.Helper()
 	var found *node
@@ -100,12 +99,12 @@ func (c *cluster) holder(what string, among ...*node) *node {
 	return found
 }
 
-// without are the others.
+// without returns the other nodes.
 func (c *cluster) without(one *node) []*node {
 	return slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == one })
 }
 
-// enrol makes the machine of a computer known to the holder, which is not to clean it.
+// enrol registers a computer in Ironic of the holder, without cleaning.
 func (c *cluster) enrol(of *computed) *nodes.Node {
 	c.t.Helper()
 	options := of.node()
@@ -116,13 +115,13 @@ func (c *cluster) enrol(of *computed) *nodes.Node {
 	must(c.t, err)
 	c.change(node.Name, nodes.TargetManage, nodes.Manageable)
 	_, err = nodes.Update(c.t.Context(), c.api, node.UUID, nodes.UpdateOpts{nodes.UpdateOperation{
-		Op: nodes.AddOp, Path: "/instance_info", Value: of.boards.image(),
+		Op: nodes.AddOp, Path: "/instance_info", Value: of.bmcs.image(),
 	}}).Extract()
 	must(c.t, err)
 	return node
 }
 
-// beginDeploy has the holder bring a machine to work.
+// beginDeploy starts the deployment of a computer.
 func (c *cluster) beginDeploy(of *computed) *nodes.Node {
 	c.t.Helper()
 	node := c.enrol(of)
@@ -132,10 +131,10 @@ func (c *cluster) beginDeploy(of *computed) *nodes.Node {
 	return node
 }
 
-// deploy brings a machine to work, through the holder.
+// deploy deploys a computer.
 func (c *cluster) deploy(of *computed) *nodes.Node {
 	c.t.Helper()
-	eventually(c.t, generous, "Ironic answers on the address", c.knows(c.api))
+	eventually(c.t, generous, "Ironic answers at the VIP", c.registered(c.api))
 	node := c.beginDeploy(of)
 	c.reaches(node.Name, nodes.Active)
 	if found := differs("boot ramdisk, write image, off, boot disk", of.Happened()); found != "" {
@@ -144,7 +143,7 @@ func (c *cluster) deploy(of *computed) *nodes.Node {
 	return node
 }
 
-// change asks for a provision state of a node and waits for it.
+// change requests a provision state of a node and waits for it.
 func (c *cluster) change(name string, target nodes.TargetProvisionState, want nodes.ProvisionState) {
 	c.t.Helper()
 	must(c.t, nodes.ChangeProvisionState(c.t.Context(), c.api, name, nodes.ProvisionStateOpts{Target: target}).ExtractErr())

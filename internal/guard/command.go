@@ -29,7 +29,7 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
        guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the VIP: stop it (SIGSTOP)
                                                      when the VIP leaves, and kill it and fail when the term is
                                                      over; with --while-vip it starts with the VIP
-       guard probe livez|readyz [flags]              ask a running guard
+       guard probe livez|readyz [flags]              probe a running guard
        guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
                      [--copy=FROM:TO]...             copy this program for containers that do not have it, make
                                                      directories, and copies of files, that belong to a user, and
@@ -42,19 +42,19 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
 Each command explains its flags with --help.
 `
 
-// Environment is what a command runs in.
+// Environment is the environment of a command.
 type Environment struct {
 	// Getenv reads a variable.
 	Getenv func(string) string
 
-	// Signals that the process gets, besides those that end the context.
+	// Signals of the process, without those that end the context.
 	Signals <-chan os.Signal
 
-	// Errors is where log and messages go.
+	// Errors receives log and messages.
 	Errors io.Writer
 }
 
-// Main runs the command that the arguments name, without the name of the program, and returns the exit code.
+// Main runs the command that the arguments name, without the program name, and returns the exit code.
 func Main(ctx context.Context, arguments []string, environment Environment) int {
 	name, rest := "run", arguments
 	if len(arguments) > 0 && !strings.HasPrefix(arguments[0], "-") {
@@ -87,9 +87,9 @@ func newFlags(name string, environment Environment) *flag.FlagSet {
 	return flags
 }
 
-// several adds a flag that may be given more than once.
+// several adds a flag that may be repeated.
 func several(flags *flag.FlagSet, name, usage string, values *[]string) {
-	flags.Func(name, usage+"; may be given again", func(value string) error {
+	flags.Func(name, usage+"; may be repeated", func(value string) error {
 		*values = append(*values, value)
 		return nil
 	})
@@ -102,18 +102,18 @@ func (e Environment) logger() *slog.Logger {
 func runCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	options := Options{Getenv: environment.Getenv}
 	flags := newFlags("run", environment)
-	flags.StringVar(&options.Settings, "settings", DefaultSettings, "file of the settings; without it and with "+
+	flags.StringVar(&options.Settings, "settings", DefaultSettings, "file of the settings. Without it and with "+
 		variableAddress+", "+variablePrefix+" and "+variableInterface+" are used")
-	flags.StringVar(&options.State, "state", DefaultState, "directory of the track files, where no settings name one")
+	flags.StringVar(&options.State, "state", DefaultState, "directory of the track files, if the settings name none")
 	flags.StringVar(&options.Node, "node", nodeName(environment), "name of the node")
 	flags.StringVar(&options.Keepalived, "keepalived", "/usr/sbin/keepalived", "executable file of keepalived")
-	flags.StringVar(&options.Listen, "listen", DefaultListen, "where metrics and health are served")
+	flags.StringVar(&options.Listen, "listen", DefaultListen, "address of metrics and health checks")
 	flags.StringVar(&options.Cache, "cache", "/var/lib/metal3-ironic/guard", "directory that survives a reboot")
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	if options.Node == "" {
-		return exitUsage, errors.New("the name of the node is not known; set NODE_NAME or --node")
+		return exitUsage, errors.New("the name of the node is missing: set NODE_NAME or --node")
 	}
 	return 0, Run(ctx, options, environment.Signals, environment.logger())
 }
@@ -126,21 +126,21 @@ func nodeName(environment Environment) string {
 	return name
 }
 
-// place is where the address would be.
+// place names the VIPs and their interface.
 type place struct {
 	settings, device, deviceFile, addresses, state string
 }
 
 func (p *place) add(flags *flag.FlagSet) {
 	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
-	flags.StringVar(&p.device, "interface", "", "network interface, instead of the settings")
+	flags.StringVar(&p.device, "interface", "", "network interface that replaces the settings")
 	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard "+
 		"of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
-	flags.StringVar(&p.addresses, "addresses", "", "addresses with commas between them, instead of the settings")
-	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP, where no settings name one")
+	flags.StringVar(&p.addresses, "addresses", "", "comma-separated addresses that replace the settings")
+	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP, if the settings name none")
 }
 
-// find tells the gate where to look.
+// find sets the VIPs and their interface in the gate.
 func (p *place) find(environment Environment, gate *Gate) error {
 	if p.device == "" && p.deviceFile == "" || p.addresses == "" {
 		settings, err := loadSettings(Options{Settings: p.settings, State: p.state, Getenv: environment.Getenv})
@@ -179,7 +179,7 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 		return exitUsage, err
 	}
 	if !gate.WhileHere && !gate.UntilLost || flags.NArg() == 0 {
-		return exitUsage, errors.New("give --while-vip, --until-lost or both and, after --, the program to run")
+		return exitUsage, errors.New("--while-vip, --until-lost or both are required, and the program after --")
 	}
 	if err := where.find(environment, &gate); err != nil {
 		return exitFailure, err
@@ -194,23 +194,23 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 
 func probeCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	if len(arguments) == 0 {
-		return exitUsage, errors.New("give livez or readyz")
+		return exitUsage, errors.New("livez or readyz is required")
 	}
 	flags := newFlags("probe "+arguments[0], environment)
-	listen := flags.String("listen", DefaultListen, "where the guard serves its health")
+	listen := flags.String("listen", DefaultListen, "address of the health checks of the guard")
 	if err := flags.Parse(arguments[1:]); err != nil {
 		return exitUsage, err
 	}
 	switch arguments[0] {
 	case "livez", "readyz":
-		return 0, ask(ctx, "http://"+*listen+"/"+arguments[0])
+		return 0, probe(ctx, "http://"+*listen+"/"+arguments[0])
 	default:
-		return exitUsage, fmt.Errorf("%q is no probe; give livez or readyz", arguments[0])
+		return exitUsage, fmt.Errorf("%q is no probe; livez or readyz is required", arguments[0])
 	}
 }
 
-// ask expects 200 of the guard of this node.
-func ask(ctx context.Context, address string) error {
+// probe returns an error unless the guard of this node answers 200.
+func probe(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)

@@ -22,7 +22,7 @@ func command(variables map[string]string, arguments ...string) (int, string) {
 	return code, said.String()
 }
 
-func TestMainRefuses(t *testing.T) {
+func TestMainReturnsErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		arguments []string
@@ -59,7 +59,7 @@ func TestMainRefuses(t *testing.T) {
 	}
 }
 
-func TestEnvironmentThatCannotBeUsed(t *testing.T) {
+func TestInvalidEnvironment(t *testing.T) {
 	t.Parallel()
 	for name, variables := range map[string]map[string]string{
 		"PROVISIONING_IP is":   {"PROVISIONING_IP": "here"},
@@ -81,7 +81,7 @@ func TestEnvironmentThatCannotBeUsed(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to change owners of files")
+		t.Skip("requires root to change owners of files")
 	}
 	folder := t.TempDir()
 	from, to, shared := filepath.Join(folder, "from"), filepath.Join(folder, "private", "auth", "to"), filepath.Join(folder, "a", "b")
@@ -112,11 +112,11 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPrepareCloses: the directory of the files of the node may be open to all users.
+// TestPrepareCloses removes the permissions of other users from the directory of the node.
 func TestPrepareCloses(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a directory")
+		t.Skip("requires root to mount a directory")
 	}
 	folder := t.TempDir()
 	first, second := filepath.Join(folder, "first"), filepath.Join(folder, "second")
@@ -134,7 +134,7 @@ func TestPrepareCloses(t *testing.T) {
 		}
 	}
 	if code, said := command(nil, "prepare", "--owner=997:994", "--closed="+filepath.Join(folder, "none")); code != 1 {
-		t.Errorf("a directory that is not there: code %d, said %q", code, said)
+		t.Errorf("a missing directory: code %d, said %q", code, said)
 	}
 	secret := filepath.Join(folder, "secret")
 	must(t, os.Mkdir(secret, 0o755))
@@ -152,8 +152,8 @@ func TestPrepareCloses(t *testing.T) {
 	}
 }
 
-// TestPrepareFollowsNoLinks: a user that may write below a directory must not choose the files whose owner root
-// changes.
+// TestPrepareFollowsNoLinks prepares a directory with a link. A user with access to the directory must not choose the
+// files whose owner root changes.
 func TestPrepareFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -194,7 +194,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// run starts the program with other arguments. What comes from the channel is how it ended.
+// run starts the program with other arguments. The channel receives its error.
 func (n *node) run(arguments ...string) <-chan error {
 	n.lab.t.Helper()
 	command := exec.CommandContext(context.Background(), n.lab.binary, arguments...)
@@ -221,7 +221,7 @@ func TestProbesOfARunningGuard(t *testing.T) {
 	t.Parallel()
 	_, n := alone(t)
 	for _, probe := range []string{"livez", "readyz"} {
-		if code, body := n.ask("/" + probe); code != http.StatusOK {
+		if code, body := n.get("/" + probe); code != http.StatusOK {
 			t.Errorf("%s says %d %s", probe, code, body)
 		}
 	}
@@ -232,13 +232,13 @@ func TestProbesOfARunningGuard(t *testing.T) {
 		}
 	}
 	n.process = guardProcess
-	_, page := n.ask("/metrics")
+	_, page := n.get("/metrics")
 	for _, line := range []string{
 		"metal3_guard_vip_holder 1", "metal3_guard_ironic_ok 1", `metal3_guard_armed{reason="Management"} 1`,
 		`metal3_guard_vip_transitions_total{to="holder"} 1`, "metal3_guard_keepalived_running 1",
 	} {
 		if !strings.Contains(page, line+"\n") {
-			t.Errorf("the metrics do not say %q", line)
+			t.Errorf("the metrics lack %q", line)
 		}
 	}
 }

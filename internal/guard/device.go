@@ -13,11 +13,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 )
 
-// InterfaceMark stands for the name of the interface in arguments of the program of a gate.
+// InterfaceMark stands for the name of the interface in the arguments of the program of a gate.
 const InterfaceMark = "{interface}"
 
-// choose replaces what the settings say of the interface with its name. The choice lasts until the guard ends or the
-// settings make another one: an interface that loses its addresses for a moment is still the one.
+// choose replaces the interface settings with the name of the interface. The choice lasts until the guard ends or the
+// settings change, also if the interface loses its addresses.
 func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
 	if settings.Interface != "" {
 		return settings, nil
@@ -40,7 +40,7 @@ func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
 	return settings, nil
 }
 
-// watchNamed watches the interface that the gate was given, or the one that the file names, for as long as it does.
+// watchNamed watches the interface of the flags, or the one in the file until the file changes.
 func (p *passage) watchNamed(ctx context.Context, changed func(address.Interface)) {
 	if p.InterfaceFile == "" {
 		p.watch(ctx, p.Interface, changed)
@@ -60,7 +60,8 @@ func (p *passage) watchNamed(ctx context.Context, changed func(address.Interface
 	}
 }
 
-// awaitOther returns the name of another interface as soon as the file has it. When the context ends, it returns none.
+// awaitOther returns the name of another interface once the file has it. It returns an empty name when the context
+// ends.
 func (p *passage) awaitOther(ctx context.Context, name string) string {
 	for ctx.Err() == nil {
 		content, _ := os.ReadFile(p.InterfaceFile)
@@ -72,7 +73,7 @@ func (p *passage) awaitOther(ctx context.Context, name string) string {
 	return ""
 }
 
-// program is the program of the gate, which gets to know the interface from its arguments and PROVISIONING_INTERFACE.
+// program returns the program of the gate, with the interface in its arguments and in PROVISIONING_INTERFACE.
 func (p *passage) program(variables []string) process.Program {
 	arguments := slices.Clone(p.Command[1:])
 	if device, is := p.device.Load().(string); is {

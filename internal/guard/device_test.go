@@ -16,7 +16,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// addCard gives the node another interface with an address.
 func (n *node) addCard(device, address string) netlink.Link {
 	t := n.lab.t
 	t.Helper()
@@ -30,7 +29,7 @@ func (n *node) addCard(device, address string) netlink.Link {
 	return link
 }
 
-// choosing are settings of a node that is armed and has no Ironic to wait for, with what tells its interface.
+// choosing returns settings of an armed node without an Ironic, with MAC addresses or a network.
 func (n *node) choosing(macs []string, network string) vip.NodeSettings {
 	settings := n.settings
 	settings.Standby, settings.Interface, settings.MACAddresses = vip.Cold, "", macs
@@ -41,8 +40,8 @@ func (n *node) choosing(macs []string, network string) vip.NodeSettings {
 	return settings
 }
 
-// TestChoosesItsInterface: nodes whose interfaces have other names get the VIP on the one that the settings mean, and
-// each gate follows.
+// TestChoosesItsInterface has nodes with different interface names. Each node gets the VIP on its interface, and each
+// gate follows.
 func TestChoosesItsInterface(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -58,14 +57,14 @@ func TestChoosesItsInterface(t *testing.T) {
 	gate := n.startNamedGate("trap 'exit 0' TERM; echo started on $PROVISIONING_INTERFACE as $0; while :; do sleep 0.05; done")
 	n.start()
 	eventually(t, generous, "no interface fits", func() string {
-		code, body := n.ask("/readyz")
+		code, body := n.get("/readyz")
 		if code != http.StatusServiceUnavailable || !strings.Contains(body, "an address of its own in 172.30.0.0/24") ||
 			!strings.Contains(body, "eth0") || !strings.Contains(body, "mgmt0") {
 			return body
 		}
 		return differs("metal3_guard_settings_valid 0", n.metric("settings_valid")) + differs("missing", n.file("interface"))
 	})
-	if code, body := n.ask("/livez"); code != http.StatusOK {
+	if code, body := n.get("/livez"); code != http.StatusOK {
 		t.Errorf("a guard that waits for its interface is killed: %s", body)
 	}
 
@@ -76,13 +75,13 @@ func TestChoosesItsInterface(t *testing.T) {
 	eventually(t, generous, "the VIP is on the interface", heldBy(n, n))
 	eventually(t, generous, "the gate has the name", gate.says("started on eth0 as eth0\n"))
 
-	// An interface that loses its address is still the one.
+	// The guard keeps an interface that loses its address.
 	must(t, n.links.AddrDel(eth0, late))
 	n.signal(syscall.SIGHUP)
 	eventually(t, generous, "the settings are read again", n.logs("The settings changed"))
 	eventually(t, generous, "the VIP stays", heldBy(n, n))
 
-	// Settings that mean another interface.
+	// The new settings name another interface.
 	n.use(n.choosing([]string{other.Attrs().HardwareAddr.String()}, ""))
 	eventually(t, generous, "the other interface is named", func() string { return differs("mgmt0", n.file("interface")) })
 	eventually(t, generous, "the VIP left the old one", noHolder(n))
@@ -98,8 +97,8 @@ func TestChoosesItsInterface(t *testing.T) {
 	})
 }
 
-// TestTellsTwoInterfacesApart: with two that fit, the guard takes none, and says so.
-func TestTellsTwoInterfacesApart(t *testing.T) {
+// TestTwoInterfacesFit has two interfaces that fit. The guard reports an error and uses none.
+func TestTwoInterfacesFit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n, absent := l.addNode("n"), l.addNode("absent")
@@ -114,13 +113,13 @@ func TestTellsTwoInterfacesApart(t *testing.T) {
 		return ""
 	})
 	must(t, n.links.LinkSetDown(second))
-	eventually(t, generous, "one is left", heldBy(n, n))
+	eventually(t, generous, "one interface remains", heldBy(n, n))
 	must(t, n.links.LinkSetUp(second))
 	n.signal(syscall.SIGTERM)
 	<-n.ended
 	n.start()
 	eventually(t, generous, "the next guard chooses again", func() string {
-		_, body := n.ask("/readyz")
+		_, body := n.get("/readyz")
 		if !strings.Contains(body, "interfaces [eth0 mgmt0] have") {
 			return body
 		}
@@ -128,14 +127,15 @@ func TestTellsTwoInterfacesApart(t *testing.T) {
 	})
 }
 
-// startNamedGate runs a shell behind a gate that reads the interface where the guard writes it. The shell has the
-// interface as its name.
+// startNamedGate runs a shell behind a gate that reads the interface from the file of the guard. $0 of the shell is
+// the interface.
 func (n *node) startNamedGate(script string, flags ...string) *gated {
 	return n.startGateOn("--interface-file="+n.path("run", "interface"), false,
 		[]string{"/bin/sh", "-c", script, "{interface}"}, append(flags, "--while-vip")...)
 }
 
-// TestGateAwaitsTheInterface: nothing starts before the guard has named the interface, and a term ends with the name.
+// TestGateAwaitsTheInterface starts no program before the guard has chosen the interface. A term ends when the name
+// changes.
 func TestGateAwaitsTheInterface(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -154,15 +154,15 @@ func TestGateAwaitsTheInterface(t *testing.T) {
 	select {
 	case <-g.dead:
 	case <-time.After(generous):
-		t.Fatal("the program goes on beside an interface that is not the one")
+		t.Fatal("the program still runs after the interface changed")
 	}
 	if missing := g.says("was here and has left")(); missing != "" {
 		t.Error(missing)
 	}
 }
 
-// TestScriptsOfTheImageSeeTheInterface runs what all scripts of the image begin with behind the gate: they find the
-// interface, and its address if no other one was set.
+// TestScriptsOfTheImageSeeTheInterface runs the common prologue of the scripts of the Ironic image behind a gate.
+// They find the interface, and its address unless another one is set.
 func TestScriptsOfTheImageSeeTheInterface(t *testing.T) {
 	t.Parallel()
 	source := os.Getenv("IRONIC_IMAGE_SOURCE")

@@ -23,12 +23,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// requireDNSMasq returns its program, or skips.
+// requireDNSMasq returns the program, or skips the test.
 func requireDNSMasq(tb testing.TB) string {
 	tb.Helper()
 	program, err := exec.LookPath("dnsmasq")
 	if err != nil {
-		tb.Skip("needs dnsmasq; install the package dnsmasq-base")
+		tb.Skip("requires dnsmasq: install the package dnsmasq-base")
 	}
 	return program
 }
@@ -64,14 +64,13 @@ func (n *node) serveDHCP(program string) {
 	})
 }
 
-// machines are many machines that boot from the network, behind one interface: machine N has a hardware address that
-// ends in N.
+// machines boot from the network behind one interface. The hardware address of machine N ends in N.
 type machines struct {
 	tb     testing.TB
 	socket int
 
 	mutex   sync.Mutex
-	asked   int
+	sent    int
 	answers map[dhcpv4.TransactionID][]*dhcpv4.DHCPv4
 }
 
@@ -82,7 +81,7 @@ func serverOf(said *dhcpv4.DHCPv4) netip.Addr {
 	return address
 }
 
-// isOffer says whether an answer offers an address to the searching machine.
+// isOffer returns true for an offer to the searching machine.
 func isOffer(said *dhcpv4.DHCPv4) bool {
 	return said.MessageType() == dhcpv4.MessageTypeOffer && bytes.Equal(said.ClientHWAddr, cardOf(searching))
 }
@@ -116,25 +115,25 @@ func (n *node) bootMachines(tb testing.TB) *machines {
 	return m
 }
 
-// send asks on behalf of a machine and returns the number of the transaction. The answer is broadcast: the machine
-// has no address yet.
+// send sends a request of a machine and returns the transaction. The answer is a broadcast: the machine has no
+// address yet.
 func (m *machines) send(machine byte, kind dhcpv4.MessageType, also ...dhcpv4.Modifier) dhcpv4.TransactionID {
-	question, err := dhcpv4.New(append([]dhcpv4.Modifier{
+	message, err := dhcpv4.New(append([]dhcpv4.Modifier{
 		dhcpv4.WithMessageType(kind), dhcpv4.WithHwAddr(cardOf(machine)), dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithOption(dhcpv4.OptClientArch(iana.EFI_X86_64)),
 	}, also...)...)
 	if err != nil {
-		m.tb.Errorf("making a question: %v", err)
+		m.tb.Errorf("creating a message: %v", err)
 		return dhcpv4.TransactionID{}
 	}
 	m.mutex.Lock()
-	m.asked++
+	m.sent++
 	m.mutex.Unlock()
 	// While the cable is unplugged, there is no receiver.
-	_ = unix.Sendto(m.socket, question.ToBytes(), 0, &unix.SockaddrInet4{
+	_ = unix.Sendto(m.socket, message.ToBytes(), 0, &unix.SockaddrInet4{
 		Port: dhcpv4.ServerPort, Addr: [4]byte{255, 255, 255, 255},
 	})
-	return question.TransactionID
+	return message.TransactionID
 }
 
 func (m *machines) listen(stop <-chan struct{}) {
@@ -166,9 +165,8 @@ func (m *machines) to(transaction dhcpv4.TransactionID) []*dhcpv4.DHCPv4 {
 	return slices.Clone(m.answers[transaction])
 }
 
-// ask sends a question again and again until a server answers: a server first tests whether the address that it offers
-// is free, and may just have been started.
-func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
+// exchange repeats a request until a server answers. A server first probes the address, and may just have started.
+func (m *machines) exchange(what string, send func() dhcpv4.TransactionID) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
 	var sent []dhcpv4.TransactionID
 	var said *dhcpv4.DHCPv4
@@ -189,11 +187,11 @@ func (m *machines) ask(what string, send func() dhcpv4.TransactionID) *dhcpv4.DH
 	return said
 }
 
-// lease takes an address for a machine.
+// lease gets an address for a machine.
 func (m *machines) lease(machine byte) net.IP {
 	m.tb.Helper()
-	offer := m.ask("an offer", func() dhcpv4.TransactionID { return m.send(machine, dhcpv4.MessageTypeDiscover) })
-	given := m.ask("a lease", func() dhcpv4.TransactionID {
+	offer := m.exchange("an offer", func() dhcpv4.TransactionID { return m.send(machine, dhcpv4.MessageTypeDiscover) })
+	given := m.exchange("a lease", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOptionCopied(offer, dhcpv4.OptionServerIdentifier),
 			dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(offer.YourIPAddr)))
 	})
@@ -204,25 +202,25 @@ func (m *machines) lease(machine byte) net.IP {
 	return given.YourIPAddr
 }
 
-// rebind asks all servers to prolong the lease of a machine, initReboot whether it still holds after a restart.
+// rebind requests the renewal of a lease from all servers, initReboot its validity after a restart.
 func (m *machines) rebind(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	return m.ask("an answer to REBIND", func() dhcpv4.TransactionID {
+	return m.exchange("an answer to REBIND", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(address))
 	})
 }
 
 func (m *machines) initReboot(machine byte, address net.IP) *dhcpv4.DHCPv4 {
 	m.tb.Helper()
-	return m.ask("an answer to INIT-REBOOT", func() dhcpv4.TransactionID {
+	return m.exchange("an answer to INIT-REBOOT", func() dhcpv4.TransactionID {
 		return m.send(machine, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(address)))
 	})
 }
 
-// searching is a machine that asks for an address five times a second, and never takes one.
+// searching is a machine that requests an address five times a second, and never accepts an offer.
 const searching = 250
 
-// search does that until the test ends or it is stopped, which judges what was said.
+// search runs the searching machine until the test ends or stop is called. stop checks the answers.
 func (m *machines) search() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -246,7 +244,7 @@ func (m *machines) search() (stop func()) {
 	return once
 }
 
-// offered returns nothing once a server has made an offer to the searching machine.
+// offered returns nothing once a server has sent an offer to the searching machine.
 func (m *machines) offered(server netip.Addr) func() string {
 	return func() string {
 		m.mutex.Lock()
@@ -262,8 +260,8 @@ func (m *machines) offered(server netip.Addr) func() string {
 	}
 }
 
-// judge demands that no question had two answers, and that all send machines to the virtual address. It returns who
-// made offers to the searching machine.
+// judge requires at most one answer to each request, and that all answers name the VIP. It returns the servers of
+// offers to the searching machine.
 func (m *machines) judge() []string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -282,6 +280,6 @@ func (m *machines) judge() []string {
 			}
 		}
 	}
-	m.tb.Logf("%d offers to %d questions, by %v", count, m.asked, slices.Sorted(maps.Keys(servers)))
+	m.tb.Logf("%d offers to %d requests, by %v", count, m.sent, slices.Sorted(maps.Keys(servers)))
 	return slices.Sorted(maps.Keys(servers))
 }

@@ -9,15 +9,14 @@
 //	                        v                     v                    v
 //	                    ironic-ok               armed               metrics
 //	                        |                     |
-//	                        +----> keepalived <---+      child of the guard: one fate
+//	                        +----> keepalived <---+      child of the guard
 //	                                   |
 //	                                  VIP ----> holder, metrics
 //
 // keepalived elects the VIP holder. The guard decides whether this node takes part in the election. It controls
-// keepalived by two files that fail closed: nothing has to be executed and no connection has to stand for a node to
-// step down.
+// keepalived by two files. A missing or invalid file makes the node release the VIP.
 //
-// What happens when something dies:
+// Failures and their effects:
 //
 //	keepalived dies         the guard removes the VIP and starts keepalived again, which reclaims the VIP before the
 //	                        other nodes miss it
@@ -25,17 +24,16 @@
 //	                        guard that finds the VIP reclaims it. Without one, the kernel removes the VIP when its
 //	                        lease ends, within leaseValidity
 //	the interface is down   the node stays the holder as long as the other nodes tolerate silence
-//	the guard is told to    keepalived advertises priority 0 and removes the VIP
-//	  end
-//	a file cannot be        the guard stops keepalived until it can: a file that stays at "1" would lie
+//	the guard ends          keepalived advertises priority 0 and removes the VIP
+//	a file cannot be        the guard stops keepalived until the file can be written again
 //	  written
-//	checks come to an end   ironic-ok falls to "0" after checkPatience
+//	the checks stop         ironic-ok falls to "0" after checkPatience
 //
 // Package term describes the database of Ironic after the VIP left.
 //
-// A doubt about Ironic ends the claim to the VIP. A doubt about the API server does not: the last answer counts until
-// there is another one. The trade-off is a guard that needs a node's root for its network and reads the kubelet's
-// credentials; in exchange it works while no API server does.
+// An unhealthy Ironic ends the claim to the VIP. An unreachable API server does not: the last answer stays valid. The
+// guard runs as root in the network of the node and reads the credentials of the kubelet, so that it works without an
+// API server.
 //
-// The program stays small because it runs beside etcd: no Kubernetes client, no types of Kubernetes.
+// The program must stay small because it runs beside etcd. It has no Kubernetes client and no Kubernetes types.
 package guard

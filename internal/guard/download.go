@@ -20,31 +20,33 @@ import (
 )
 
 const (
-	// downloadPause is the time between two attempts at first. It doubles up to downloadPauseLimit.
+	// downloadPause is the first time between two attempts. It doubles up to downloadPauseLimit.
 	downloadPause      = 2 * time.Second
 	downloadPauseLimit = 30 * time.Second
 
-	// downloadGrace is how long the program may take to end.
+	// downloadGrace is the time for the program to exit.
 	downloadGrace = 5 * time.Second
 )
 
-// download runs a program until it has made files that Ironic does not start without.
+// download runs a program until the files that Ironic requires exist.
 type download struct {
-	// images must exist and have content. Complete ones are used as they are: no program runs and no network is needed.
+	// images must exist and have content. Complete images are used without a download.
 	images []string
 
-	// sums are the SHA-256 that the images have to have, in hexadecimal and in their order. Without any, record counts.
+	// sums are the required SHA-256 sums of the images, in hexadecimal and in their order. Without sums, record
+	// counts.
 	sums []string
 
-	// record is a file with the sums of the last complete download. It is empty while a download goes on. Images without
-	// the file were there before this program, and are recorded as they are.
+	// record is a file with the sums of the last complete download. It is empty during a download. Existing images
+	// without a record are recorded as they are.
 	record string
 
-	// stale are patterns of what is deleted before each attempt. The downloader of Metal3 keeps an ETag and the unpacked
-	// files beside the images: with an ETag and without an image it fails for ever, and it replaces no unpacked files.
+	// stale are patterns of files that are deleted before each attempt. The downloader of Metal3 keeps an ETag and
+	// the unpacked files beside the images. With an ETag and without an image it always fails, and it does not
+	// replace unpacked files.
 	stale []string
 
-	// scratch is emptied first, of what killed programs left.
+	// scratch is a directory that is emptied first, because killed programs leave files.
 	scratch string
 
 	command []string
@@ -56,17 +58,17 @@ type download struct {
 func downloadCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	d := download{pause: downloadPause, log: environment.logger()}
 	flags := newFlags("download", environment)
-	several(flags, "image", "absolute path of a file that the program makes", &d.images)
-	several(flags, "sha256", "SHA-256 of the file of the same place among the files; give none or one for each", &d.sums)
+	several(flags, "image", "absolute path of a file that the program creates", &d.images)
+	several(flags, "sha256", "SHA-256 of the file at the same position; none, or one for each file", &d.sums)
 	several(flags, "stale", "pattern of absolute paths to delete before the program runs", &d.stale)
-	flags.StringVar(&d.record, "record", "", "absolute path of a file for the SHA-256 of what was downloaded")
+	flags.StringVar(&d.record, "record", "", "absolute path of a file for the SHA-256 of the downloaded files")
 	flags.StringVar(&d.scratch, "scratch", "", "absolute path of a directory to empty")
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	d.command = flags.Args()
 	if len(d.images) == 0 || d.record == "" || len(d.command) == 0 {
-		return exitUsage, errors.New("give at least one --image, --record, and the program after --")
+		return exitUsage, errors.New("--image, --record, and the program after -- are required")
 	}
 	if len(d.sums) > 0 && len(d.sums) != len(d.images) {
 		return exitUsage, fmt.Errorf("--sha256 is given %d times for %d files; give it for each", len(d.sums), len(d.images))
@@ -77,7 +79,7 @@ func downloadCommand(ctx context.Context, arguments []string, environment Enviro
 	return 0, nil
 }
 
-// run returns when all images are there. It returns an error if the context ends before.
+// run blocks until all images exist. It returns an error if the context ends before.
 func (d download) run(ctx context.Context) error {
 	if d.scratch != "" {
 		if err := remove(filepath.Join(d.scratch, "*")); err != nil {
@@ -87,14 +89,14 @@ func (d download) run(ctx context.Context) error {
 	for pause := d.pause; ; pause = min(2*pause, downloadPauseLimit) {
 		found, err := d.present()
 		if err == nil {
-			return d.remember(found)
+			return d.storeSums(found)
 		}
 		d.log.Info("Downloading", "because", err.Error(), "program", d.command[0])
 		if err = d.attempt(ctx); err == nil {
 			found, err = d.verify(d.sums)
 		}
 		if err == nil {
-			return d.remember(found)
+			return d.storeSums(found)
 		}
 		d.log.Error("The download failed. Check the network, the proxy and spec.ironic.ramdisk, or provide the files and "+
 			"delete the record", "error", err.Error(), "files", d.images, "record", d.record,
@@ -107,8 +109,8 @@ func (d download) run(ctx context.Context) error {
 	}
 }
 
-// present returns the sums of the images if they are pinned, recorded, or not known yet. A file that lost a part with
-// the power has another sum.
+// present returns the sums of the images if they match the pinned or recorded ones, or if there are none. A file that
+// a power loss truncated has another sum.
 func (d download) present() ([]string, error) {
 	if len(d.sums) > 0 {
 		return d.verify(d.sums)
@@ -119,7 +121,7 @@ func (d download) present() ([]string, error) {
 	}
 	recorded := strings.Fields(string(content))
 	if err == nil && len(recorded) != len(d.images) {
-		err = fmt.Errorf("%s has no sums: the last download did not come to its end", d.record)
+		err = fmt.Errorf("%s has no sums: the last download was interrupted", d.record)
 	}
 	if err != nil {
 		return nil, err
@@ -127,8 +129,8 @@ func (d download) present() ([]string, error) {
 	return d.verify(recorded)
 }
 
-// verify returns the sums of the images. It returns an error that names an image that does not exist, is empty or has
-// another sum than the wanted one. Without wanted sums each sum will do.
+// verify returns the sums of the images. It returns an error for an image that does not exist, is empty, or has
+// another sum than the wanted one. No wanted sums means any.
 func (d download) verify(wanted []string) ([]string, error) {
 	found := make([]string, len(d.images))
 	for i, image := range d.images {
@@ -136,7 +138,7 @@ func (d download) verify(wanted []string) ([]string, error) {
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular() || info.Size() == 0:
-			return nil, fmt.Errorf("%s is empty or no file", image)
+			return nil, fmt.Errorf("%s is empty or not a file", image)
 		}
 		var err error
 		if found[i], err = sha256Of(image); err != nil {
@@ -149,8 +151,8 @@ func (d download) verify(wanted []string) ([]string, error) {
 	return found, nil
 }
 
-// remember records the sums after the images have reached the disk.
-func (d download) remember(sums []string) error {
+// storeSums stores the sums after the images have reached the disk.
+func (d download) storeSums(sums []string) error {
 	content := strings.Join(sums, "\n") + "\n"
 	if before, err := os.ReadFile(d.record); err == nil && string(before) == content {
 		return nil
@@ -167,7 +169,7 @@ func (d download) remember(sums []string) error {
 	return d.write(content)
 }
 
-// write replaces the record. It returns when that has reached the disk.
+// write replaces the record and blocks until it has reached the disk.
 func (d download) write(content string) error {
 	if err := track.Replace(d.record, []byte(content)); err != nil {
 		return err
@@ -175,7 +177,7 @@ func (d download) write(content string) error {
 	return onDisk(d.record, filepath.Dir(d.record))
 }
 
-// onDisk returns when files and folders have reached the disk.
+// onDisk blocks until files and folders have reached the disk.
 func onDisk(paths ...string) error {
 	for _, path := range paths {
 		file, err := os.Open(path)
@@ -202,7 +204,7 @@ func sha256Of(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// attempt runs the program once. From now on the images are not complete, even if the power is lost.
+// attempt runs the program once. It first marks the images as incomplete, which survives a power loss.
 func (d download) attempt(ctx context.Context) error {
 	if err := d.write(""); err != nil {
 		return err
@@ -224,7 +226,7 @@ func (d download) attempt(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes what a pattern matches. Links are deleted, and not what they lead to.
+// remove deletes the files that match a pattern. It does not follow links.
 func remove(pattern string) error {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {

@@ -43,11 +43,11 @@ func upstream(t *testing.T) (*ramdiskServer, download) {
 	t.Helper()
 	program := os.Getenv("IPA_DOWNLOADER")
 	if program == "" {
-		t.Skip("set IPA_DOWNLOADER to get-resource.sh of metal3-io/ironic-ipa-downloader")
+		t.Skip("requires IPA_DOWNLOADER: set it to get-resource.sh of metal3-io/ironic-ipa-downloader")
 	}
 	for _, needed := range []string{"bash", "curl", "tar"} {
 		if _, err := exec.LookPath(needed); err != nil {
-			t.Skipf("the downloader needs %s: %v", needed, err)
+			t.Skipf("the downloader requires %s: %v", needed, err)
 		}
 	}
 	s := &ramdiskServer{archive: ramdisk(t)}
@@ -126,19 +126,19 @@ func TestDownloadAfterAReboot(t *testing.T) {
 		d.check(t)
 	}
 	if now := server.requests.Load(); now != requests {
-		t.Errorf("%d requests for files that are there", now-requests)
+		t.Errorf("%d requests for existing files", now-requests)
 	}
 	server.away.Store(true)
 	noError(t, d.run(t.Context()))
 }
 
-// TestDownloadAfterAPowerLoss downloads again what is not what was downloaded, and what was not downloaded to its end.
+// TestDownloadAfterAPowerLoss repeats interrupted downloads and those of damaged files.
 func TestDownloadAfterAPowerLoss(t *testing.T) {
 	for name, lose := range map[string]func(d download) error{
-		"half a file is left":       func(d download) error { return os.Truncate(d.images[1], 5) },
-		"other content":             func(d download) error { return os.WriteFile(d.images[0], make([]byte, 20), 0o600) },
-		"the download has no end":   func(d download) error { return os.Truncate(d.record, 0) },
-		"half the record was there": func(d download) error { return os.Truncate(d.record, 64) },
+		"a file is truncated":     func(d download) error { return os.Truncate(d.images[1], 5) },
+		"other content":           func(d download) error { return os.WriteFile(d.images[0], make([]byte, 20), 0o600) },
+		"the record is empty":     func(d download) error { return os.Truncate(d.record, 0) },
+		"the record is truncated": func(d download) error { return os.Truncate(d.record, 64) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, d := upstream(t)
@@ -159,8 +159,8 @@ func TestDownloadAfterAPowerLoss(t *testing.T) {
 	}
 }
 
-// TestDownloadRecordsWhatIsThere uses files that came with the node image, and remembers them.
-func TestDownloadRecordsWhatIsThere(t *testing.T) {
+// TestDownloadRecordsExistingFiles uses and records files of the node image.
+func TestDownloadRecordsExistingFiles(t *testing.T) {
 	server, d := upstream(t)
 	noError(t, os.MkdirAll(filepath.Dir(d.images[0]), 0o700))
 	for _, image := range d.images {
@@ -168,14 +168,14 @@ func TestDownloadRecordsWhatIsThere(t *testing.T) {
 	}
 	noError(t, d.run(t.Context()))
 	if now := server.requests.Load(); now != 0 {
-		t.Errorf("%d requests for files that are there", now)
+		t.Errorf("%d requests for existing files", now)
 	}
 	noError(t, os.Truncate(d.images[0], 5))
 	noError(t, d.run(t.Context()))
 	d.check(t)
 }
 
-// TestDownloadWithChecksums uses no file with another sum: neither one from before, nor one that the server has.
+// TestDownloadWithChecksums uses no file with another sum, neither an existing one nor one of the server.
 func TestDownloadWithChecksums(t *testing.T) {
 	server, d := upstream(t)
 	for _, image := range d.images {
@@ -183,7 +183,7 @@ func TestDownloadWithChecksums(t *testing.T) {
 	}
 	noError(t, d.run(t.Context()))
 	d.check(t)
-	// What was damaged since is downloaded again, and what is whole is not.
+	// A damaged file is downloaded again.
 	noError(t, os.Remove(d.images[0]))
 	noError(t, os.WriteFile(d.images[0], []byte("damaged"), 0o600))
 	noError(t, d.run(t.Context()))
@@ -193,7 +193,7 @@ func TestDownloadWithChecksums(t *testing.T) {
 	if now := server.requests.Load(); now != requests {
 		t.Errorf("%d requests for files with the right sums", now-requests)
 	}
-	// The server has other files than those that are pinned.
+	// The files of the server differ from the pinned ones.
 	d.sums[1] = strings.Repeat("0", 64)
 	ctx, stop := context.WithCancel(t.Context())
 	d.log = slog.New(slog.NewTextHandler(stopAt{"The download failed", stop, testWriter{t}}, nil))
@@ -202,7 +202,7 @@ func TestDownloadWithChecksums(t *testing.T) {
 	}
 }
 
-// stopAt stops something when a line has a text.
+// stopAt calls stop when a line contains a text.
 type stopAt struct {
 	text string
 	stop func()
@@ -216,7 +216,7 @@ func (s stopAt) Write(line []byte) (int, error) {
 	return s.Writer.Write(line)
 }
 
-// TestDownloadWithoutAnImage has the ETag of an earlier download, with which the downloader would ask for nothing.
+// TestDownloadWithoutAnImage has the ETag of an earlier download, with which the downloader would download nothing.
 func TestDownloadWithoutAnImage(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"Deleted": os.Remove,

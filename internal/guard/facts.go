@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 )
 
-// facts is what the parts of the guard tell one another, and what they tell the world as metrics.
+// facts are the shared state of the parts of the guard, and their metrics.
 type facts struct {
 	mutex        sync.Mutex
 	seen         address.Interface
@@ -92,7 +92,7 @@ func asNumber(yes bool) float64 {
 	return 0
 }
 
-// setSeen enters what was observed of the interface. It returns whether the node holds all addresses now or no longer,
+// setSeen stores an observation of the interface. It returns whether the node now holds or no longer holds all VIPs,
 // and whether one of them has arrived.
 func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) (changed, arrived bool) {
 	f.mutex.Lock()
@@ -125,14 +125,14 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	return true, arrived
 }
 
-// setRenewed enters what was observed when an address was given more time, and nothing else happened.
+// setRenewed stores an observation after the renewal of an address without another change.
 func (f *facts) setRenewed(seen address.Interface) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.seen = seen
 }
 
-// setIronic returns the verdict before this one.
+// setIronic returns the previous verdict.
 func (f *facts) setIronic(well bool, now time.Time) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -174,7 +174,7 @@ func (f *facts) setVerdict(fit bool, decision policy.Decision, now time.Time) {
 	f.armed.WithLabelValues(decision.Reason).Set(asNumber(decision.Armed))
 }
 
-// setUnusable says why the first settings cannot be used, and nil when they can.
+// setUnusable stores the error of the first settings. Nil means that they are valid.
 func (f *facts) setUnusable(problem error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -182,14 +182,13 @@ func (f *facts) setUnusable(problem error) {
 	f.valid.Set(asNumber(problem == nil))
 }
 
-// setBeat says that the guard lives, before it has anything to decide.
+// setBeat records that the guard is alive before it has decided anything.
 func (f *facts) setBeat(now time.Time) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.beat = now
 }
 
-// snapshot is a consistent copy of the facts.
 type snapshot struct {
 	seen         address.Interface
 	holding      bool
@@ -207,13 +206,14 @@ type snapshot struct {
 	unusable     error
 }
 
-// doubts says whether the lease of the VIP was renewed so late, and so shortly ago, that another holder may not have
-// been heard yet. A holder speaks once in an interval.
+// doubts returns true if the lease of the VIP was renewed so late and so recently that another holder may not have
+// been heard yet. A holder advertises once in an interval.
 func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
 	return now.Sub(s.doubtedAt) < 2*interval
 }
 
-// linked says whether the interface works, or has stopped so shortly ago that no other node can have missed the holder.
+// linked returns true if the interface is up, or has been down for less than the time in which other nodes miss the
+// holder.
 func (s snapshot) linked(timers keepalived.Timers, now time.Time) bool {
 	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < timers.Tolerated()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// TestInterfaceMayComeLate starts the guard before its interface, and takes the interface away later.
+// TestInterfaceMayComeLate starts the guard before its interface exists, and deletes the interface later.
 func TestInterfaceMayComeLate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -28,12 +28,12 @@ func TestInterfaceMayComeLate(t *testing.T) {
 	n.startIronic()
 	n.start()
 	eventually(t, generous, "the guard waits", func() string {
-		if code, body := n.ask("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "interface") {
+		if code, body := n.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "interface") {
 			return fmt.Sprint("readyz says ", code, " ", body)
 		}
 		return ""
 	})
-	if code, body := n.ask("/livez"); code != http.StatusOK {
+	if code, body := n.get("/livez"); code != http.StatusOK {
 		t.Errorf("livez says %d %s while the guard waits for its interface", code, body)
 	}
 	n.plug("eth0")
@@ -46,7 +46,7 @@ func TestInterfaceMayComeLate(t *testing.T) {
 	eventually(t, generous, "another interface of the same name came", heldBy(n, n))
 }
 
-// TestEnvironment holds an address with nothing but three variables, on two nodes.
+// TestEnvironment runs two nodes with three variables instead of settings.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -62,24 +62,24 @@ func TestEnvironment(t *testing.T) {
 		}
 		return ""
 	}
-	eventually(t, generous, "one of them holds the address", one)
-	throughout(t, 2*time.Second, "the other one does not", one)
+	eventually(t, generous, "one node holds the VIP", one)
+	throughout(t, 2*time.Second, "the other node does not", one)
 	first, second := a, b
 	if holders(vip4, a, b) == "b" {
 		first, second = b, a
 	}
 	first.signal(syscall.SIGTERM)
-	eventually(t, generous, "the other one takes over", func() string { return differs(second.name, holders(vip4, a, b)) })
+	eventually(t, generous, "the other node takes over", func() string { return differs(second.name, holders(vip4, a, b)) })
 	link, err := second.links.LinkByName("eth0")
 	must(t, err)
 	entries, err := second.links.AddrList(link, netlink.FAMILY_V4)
 	must(t, err)
 	if listed := fmt.Sprint(entries); !strings.Contains(listed, "172.22.0.2/24") {
-		t.Errorf("the address has another prefix: %s", listed)
+		t.Errorf("the VIP has another prefix: %s", listed)
 	}
 }
 
-// TestSilence takes the VIP while the management side is not heard, and releases it when the management side is heard.
+// TestSilence claims the VIP while the management cluster is silent, and releases it when it advertises.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -94,7 +94,7 @@ func TestSilence(t *testing.T) {
 		n.startIronic()
 	}
 	m.start()
-	eventually(t, generous, "management holds the address", heldBy(m, m, a))
+	eventually(t, generous, "management holds the VIP", heldBy(m, m, a))
 	a.start()
 	eventually(t, generous, "the guard takes part", a.ready)
 	throughout(t, 6*time.Second, "management is heard", heldBy(m, m, a))
@@ -104,13 +104,13 @@ func TestSilence(t *testing.T) {
 	a.signal(syscall.SIGTERM)
 	<-a.ended
 	a.start()
-	eventually(t, generous, "a restart does not forget the silence", heldBy(a, m, a))
+	eventually(t, generous, "a restart keeps the silence", heldBy(a, m, a))
 	m.start()
 	eventually(t, generous, "management is back", heldBy(m, m, a))
 	eventually(t, generous, "the node is not armed any more", func() string { return differs("0", a.file("armed")) })
 }
 
-// TestSlowAdvertisements: a new holder that still hears the last words of the one before keeps the address.
+// TestSlowAdvertisements uses a long interval. A new holder that still hears the previous one keeps the VIP.
 func TestSlowAdvertisements(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -125,15 +125,15 @@ func TestSlowAdvertisements(t *testing.T) {
 		n.startIronic()
 	}
 	a.start()
-	eventually(t, generous, "the first one holds the address", heldBy(a, both...))
+	eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
 	b.start()
-	eventually(t, generous, "the second one takes part", b.ready)
+	eventually(t, generous, "the second node takes part", b.ready)
 	a.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", heldBy(b, both...))
-	throughout(t, 6*time.Second, "the new holder keeps it", heldBy(b, both...))
+	throughout(t, 6*time.Second, "the new holder keeps the VIP", heldBy(b, both...))
 }
 
-// TestOneAddress: an address that cannot be added leaves the other one with its lease.
+// TestOneAddress has a VIP that cannot be added. The other VIP keeps its lease.
 func TestOneAddress(t *testing.T) {
 	t.Parallel()
 	_, n := alone(t)
@@ -148,7 +148,7 @@ func TestOneAddress(t *testing.T) {
 		must(t, err)
 		must(t, n.links.AddrDel(link, parsed))
 	}
-	eventually(t, generous, "the guard knows", func() string { return differs("0", n.file("holder")) })
+	eventually(t, generous, "the guard reports it", func() string { return differs("0", n.file("holder")) })
 	one, err := netlink.ParseAddr(vip4.String() + "/24")
 	must(t, err)
 	must(t, n.links.AddrAdd(link, one))
@@ -160,18 +160,18 @@ func TestOneAddress(t *testing.T) {
 				continue
 			}
 			if entry.ValidLft == math.MaxUint32 {
-				return "the address has no lease"
+				return "the VIP has no lease"
 			}
 			return ""
 		}
-		return "the address is gone"
+		return "the VIP is missing"
 	}
-	eventually(t, generous, "the guard gives a lease", lease)
+	eventually(t, generous, "the guard adds a lease", lease)
 	throughout(t, 4*time.Second, "the guard extends the lease", lease)
 }
 
-// TestLowPriorityForeignSpeaker: a node that speaks for the VIP with a priority of no member, and does not hear the
-// holder, takes nothing from it.
+// TestLowPriorityForeignSpeaker has a speaker for the VIP with a priority of no member, which does not hear the
+// holder. The holder keeps the VIP.
 func TestLowPriorityForeignSpeaker(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -195,7 +195,7 @@ func TestLowPriorityForeignSpeaker(t *testing.T) {
 	}
 }
 
-// speak sends an advertisement to all, ten times a second, until the function is called.
+// speak sends an advertisement ten times a second until stop is called.
 func (n *node) speak(advertisement []byte) (stop func()) {
 	t := n.lab.t
 	var connection net.PacketConn
@@ -203,7 +203,7 @@ func (n *node) speak(advertisement []byte) (stop func()) {
 		connection, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "ip4:112", n.address4.String())
 		return err
 	}))
-	// The checksum of version 3 covers the addresses of the packet: keepalived, unlike the guard, looks at it.
+	// The checksum of version 3 covers the addresses of the packet. keepalived checks it, the guard does not.
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

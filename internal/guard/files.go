@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// keepFiles makes the track files say what is true, at once when told to and often enough otherwise.
+// keepFiles updates the track files, at once after a notification and at intervals.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 	g.pages = pages{}
 	due := time.NewTimer(0)
@@ -27,7 +27,7 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 		case <-ctx.Done():
 			return
 		case <-due.C:
-		case <-g.look:
+		case <-g.update:
 		}
 		g.writeFiles(settings, time.Now())
 		g.reportSpeakers(time.Now())
@@ -35,8 +35,8 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// untilNextFiles is the time to the next look at the files. The end of the patience with an interface that is down is
-// met exactly: soon after, another node may take the address.
+// untilNextFiles returns the time to the next update. It includes the exact time when the node gives up an interface
+// that is down: soon after, another node may claim the VIP.
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
 	patience := member.Timers(settings).Tolerated()
 	if left := time.Until(g.facts.snapshot().downSince.Add(patience)); left > 0 {
@@ -55,7 +55,7 @@ func notify(channel chan<- struct{}) {
 
 func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	current := g.facts.snapshot()
-	g.keepSilence(settings, current, now)
+	g.recordSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
 	divided := g.isDivided(settings, current)
 	if divided && g.book.Record().Term != 0 {
@@ -82,7 +82,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	g.direct(settings, current.seen, err == nil)
 }
 
-// enterTerm decides on the term of the VIP, and returns whether the VIP has left and may return in it.
+// enterTerm updates the term of the VIP, and returns true if the VIP has left and may return in the same term.
 func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool, now time.Time) bool {
 	interval := time.Duration(settings.AdvertisementInterval)
 	before := g.book.Record().Term
@@ -99,18 +99,18 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	return pending
 }
 
-// isDivided returns true if this node hears another one of its control plane that holds the VIP as well. For a while
-// the two nodes did not hear each other, and the controllers may have used either Ironic: both databases end, and both
-// nodes release the VIP.
+// isDivided returns true if another control-plane node advertises as the VIP holder too. The two nodes did not hear
+// each other for some time, and the controllers may have used either Ironic. Both databases end, and both nodes
+// release the VIP.
 func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
-	// Until then the other one may be the holder of before, or one that lost the election.
+	// Before that, the other node may be the previous holder, or one that lost the election.
 	election := current.arrivedAt.Add(member.Timers(settings).Missed())
 	return settings.Role == vip.ControlPlane && current.holding && g.ledger.ConflictHeard().After(election)
 }
 
-// keepSilence lets silence count only while the interface could receive advertisements, and remembers across a restart
-// of the guard that the silence was long enough.
-func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
+// recordSilence counts silence only while the interface can receive advertisements. It stores a silence that was long
+// enough, so that it survives a restart of the guard.
+func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit
 	if !current.linked(member.Timers(settings), now) {
@@ -119,7 +119,7 @@ func (g *guard) keepSilence(settings vip.NodeSettings, current snapshot, now tim
 	_, err := os.Stat(g.silenceFile())
 	switch {
 	case silent && errors.Is(err, fs.ErrNotExist):
-		g.logOnce("silence", "Cannot remember that the management side is silent",
+		g.logOnce("silence", "Cannot store that the management side is silent",
 			track.Replace(g.silenceFile(), []byte(track.Value(true))))
 	case !silent && err == nil:
 		_ = os.Remove(g.silenceFile())
@@ -144,7 +144,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	g.keeper.Want(wanted)
 }
 
-// directoryOf identifies the state directory: keepalived watches the one that it found, not the one that came after.
+// directoryOf identifies the state directory: keepalived watches the directory that existed at its start.
 func directoryOf(settings vip.NodeSettings) string {
 	info, err := os.Stat(settings.Files.State)
 	if err != nil {

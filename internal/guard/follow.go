@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// followInterval is the time between two looks at the files.
+	// followInterval is the interval of the checks of the files.
 	followInterval = time.Second
 
-	// formerUsersStay is how long a user who left the file is accepted: longer than it takes to give clients the new
-	// credentials by hand.
+	// formerUsersStay is how long the web server accepts a user that was removed from the file. It is longer than a
+	// manual update of the credentials of clients takes.
 	formerUsersStay = time.Hour
 
-	// reload has the web server read its configuration and its certificates. It finishes the requests that it serves.
+	// reload makes the web server read its configuration and certificates. It completes running requests.
 	reload = syscall.SIGUSR1
 )
 
@@ -36,11 +36,11 @@ const (
 type follower struct {
 	copies []copied
 
-	// certificate, key and authority are sources. They change together: a certificate that its authority did not sign, or
-	// that another key belongs to, is not used.
+	// certificate, key and authority are sources. They change together: a certificate that does not match the key or
+	// the authority is not used.
 	certificate, key, authority string
 
-	// passwords are those of the web server, which reads them for each request.
+	// passwords is the file of the web server, which reads it for each request.
 	passwords copied
 
 	command []string
@@ -48,21 +48,20 @@ type follower struct {
 
 	child *process.Child
 
-	// known are the contents of the sources that are in use.
+	// known are the contents of the sources in use.
 	known map[string][]byte
 
-	// users and told are what the passwords should have, and have.
-	users users
-	told  []byte
+	// users are the desired passwords, written those in the file.
+	users   users
+	written []byte
 
-	// outdated says that the web server has other certificates than the copies.
+	// outdated is true if the web server does not use the certificates of the copies yet.
 	outdated bool
 
-	// problem is what was logged last.
+	// problem is the last logged error.
 	problem string
 }
 
-// copied is a file and its copy.
 type copied struct{ from, to string }
 
 func parseCopied(flag, text string) (copied, error) {
@@ -73,7 +72,7 @@ func parseCopied(flag, text string) (copied, error) {
 	return copied{from, to}, nil
 }
 
-// followCommand runs the web server in the Deployment of the management side, whose files follow a Secret.
+// followCommand runs the web server in the Deployment of the management cluster, whose files follow a Secret.
 func followCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	f := follower{log: environment.logger()}
 	var copies []string
@@ -82,14 +81,14 @@ func followCommand(ctx context.Context, arguments []string, environment Environm
 	flags.StringVar(&f.certificate, "certificate", "", "FROM of the certificate")
 	flags.StringVar(&f.key, "key", "", "FROM of the key of the certificate")
 	flags.StringVar(&f.authority, "authority", "", "FROM of the authority that has signed the certificate")
-	passwords := flags.String("passwords", "", "FROM:TO, absolute paths of a file with users and of that of the web "+
-		"server, where users who leave stay for "+formerUsersStay.String())
+	passwords := flags.String("passwords", "", "FROM:TO, absolute paths of a file with users and of the file of the web "+
+		"server, which keeps removed users for "+formerUsersStay.String())
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	f.command = flags.Args()
 	if f.certificate == "" || f.key == "" || f.authority == "" || len(f.command) == 0 {
-		return exitUsage, errors.New("give --certificate, --key and --authority and, after --, the program to run")
+		return exitUsage, errors.New("--certificate, --key, --authority, and the program after -- are required")
 	}
 	var err error
 	if f.passwords, err = parseCopied("passwords", *passwords); err != nil {
@@ -108,13 +107,13 @@ func followCommand(ctx context.Context, arguments []string, environment Environm
 	return f.run(ctx)
 }
 
-// run returns the exit code of the program when that ends. When the context ends, the program is asked to end.
+// run returns the exit code of the program when it ends. It sends SIGTERM to the program when the context ends.
 func (f *follower) run(ctx context.Context) (int, error) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
-	f.report(f.look(time.Now()))
-	// What the program reads at its start is what the sources say.
-	f.told, f.outdated = f.users.page(time.Now()), false
+	f.report(f.sync(time.Now()))
+	// At its start the program reads the current sources.
+	f.written, f.outdated = f.users.page(time.Now()), false
 	var err error
 	f.child, err = reaper.Start(process.Program{Path: f.command[0], Arguments: f.command[1:], Output: os.Stderr})
 	if err != nil {
@@ -125,7 +124,7 @@ func (f *follower) run(ctx context.Context) (int, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			// It only fails after the program has ended.
+			// The only possible error is that the program has ended.
 			_ = f.child.Signal(syscall.SIGTERM)
 			<-f.child.Done()
 			return 0, nil
@@ -133,13 +132,13 @@ func (f *follower) run(ctx context.Context) (int, error) {
 			f.log.Info("The program ended by itself", "program", f.command[0], "ending", f.child.Ending())
 			return f.child.ExitCode(), nil
 		case now := <-ticks.C:
-			f.report(errors.Join(f.look(now), f.tell(now)))
+			f.report(errors.Join(f.sync(now), f.apply(now)))
 		}
 	}
 }
 
-// look brings the copies up to date, if the sources fit together.
-func (f *follower) look(now time.Time) error {
+// sync updates the copies if the sources match each other.
+func (f *follower) sync(now time.Time) error {
 	found := map[string][]byte{}
 	for _, pair := range slices.Concat(f.copies, []copied{f.passwords}) {
 		content, err := os.ReadFile(pair.from)
@@ -168,19 +167,19 @@ func (f *follower) look(now time.Time) error {
 	return nil
 }
 
-// tell lets the program know what has changed. A program that does not catch the signal yet is told later: the script
-// before the web server would end.
-func (f *follower) tell(now time.Time) error {
+// apply applies changes to the program. It waits until the program catches the signal: the script before the web
+// server would end.
+func (f *follower) apply(now time.Time) error {
 	page := f.users.page(now)
-	if !f.outdated && bytes.Equal(page, f.told) || !f.child.Catches(reload) {
+	if !f.outdated && bytes.Equal(page, f.written) || !f.child.Catches(reload) {
 		return nil
 	}
-	if !bytes.Equal(page, f.told) {
+	if !bytes.Equal(page, f.written) {
 		if err := track.Replace(f.passwords.to, page); err != nil {
 			return err
 		}
-		f.told = page
-		f.log.Info("The web server has new passwords", "usersWhoLeftAndStay", len(f.users.former))
+		f.written = page
+		f.log.Info("The web server has new passwords", "formerUsers", len(f.users.former))
 	}
 	if !f.outdated {
 		return nil
@@ -193,20 +192,20 @@ func (f *follower) tell(now time.Time) error {
 	return nil
 }
 
-// report logs a problem that is another one than before.
+// report logs an error that differs from the last one.
 func (f *follower) report(problem error) {
 	said := ""
 	if problem != nil {
 		said = problem.Error()
 	}
 	if said != "" && said != f.problem {
-		f.log.Error("Cannot use the new files and goes on with the old ones", "error", said)
+		f.log.Error("Cannot use the new files, keeping the old ones", "error", said)
 	}
 	f.problem = said
 }
 
-// checkCertificate demands a certificate that clients of the authority accept. The web server would end with a key that
-// does not fit.
+// checkCertificate returns an error for a certificate that clients of the authority do not accept, and for a key that
+// does not match: it would end the web server.
 func checkCertificate(certificate, key, authority []byte, now time.Time) error {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -221,20 +220,20 @@ func checkCertificate(certificate, key, authority []byte, now time.Time) error {
 	return err
 }
 
-// users are the lines of a file of passwords.
+// users are the lines of a password file.
 type users struct {
 	content string
 	former  []formerUser
 }
 
-// formerUser is a line that is no longer in the file.
+// formerUser is a line that was removed from the file.
 type formerUser struct {
 	line  string
 	until time.Time
 }
 
-// enter takes another content. Users who are not in it any more stay until then. The web server finds one line for each
-// user, so a user with a new password has no other one.
+// enter replaces the content. Removed users stay until the given time. The web server uses one line for each user
+// name, so a user with a new password has no former line.
 func (u *users) enter(content []byte, until time.Time) {
 	before := u.content
 	u.content = strings.TrimSpace(string(content)) + "\n"
@@ -250,7 +249,7 @@ func (u *users) enter(content []byte, until time.Time) {
 	}
 }
 
-// page is what the web server should read.
+// page returns the content for the web server.
 func (u *users) page(now time.Time) []byte {
 	u.former = slices.DeleteFunc(u.former, func(f formerUser) bool { return !now.Before(f.until) })
 	page := u.content

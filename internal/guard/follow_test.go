@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUsers: a user that was removed from the file is accepted for a while.
+// TestUsers changes a password file. A removed user is accepted for a while.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)
@@ -18,23 +18,23 @@ func TestUsers(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
 		steps  []step
-		look   time.Duration
+		read   time.Duration
 		want   string
 	}{
 		"one":         {"nothing has changed", []step{{0, "a:1\n"}}, 0, "a:1\n"},
 		"no line end": {"the web server reads lines", []step{{0, "a:1"}}, 0, "a:1\n"},
-		"another one": {"clients have the old user still", []step{{0, "a:1\n"}, {0, "b:2\n"}}, time.Hour - 1, "b:2\na:1\n"},
-		"over":        {"clients have the new user", []step{{0, "a:1\n"}, {0, "b:2\n"}}, time.Hour, "b:2\n"},
+		"another one": {"clients still use the old user", []step{{0, "a:1\n"}, {0, "b:2\n"}}, time.Hour - 1, "b:2\na:1\n"},
+		"over":        {"clients use the new user", []step{{0, "a:1\n"}, {0, "b:2\n"}}, time.Hour, "b:2\n"},
 		"new password": {
-			"the web server takes the first line of a user", []step{{0, "a:1\n"}, {0, "a:2\n"}}, 0, "a:2\n",
+			"the web server uses the first line of a user", []step{{0, "a:1\n"}, {0, "a:2\n"}}, 0, "a:2\n",
 		},
 		"back": {
 			"an edit is reverted", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "a:1\n"}}, time.Minute, "a:1\nb:2\n",
 		},
 		"two in a row": {
-			"each has its own time", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "c:3\n"}}, time.Hour, "c:3\nb:2\n",
+			"each user has its own time", []step{{0, "a:1\n"}, {0, "b:2\n"}, {time.Minute, "c:3\n"}}, time.Hour, "c:3\nb:2\n",
 		},
-		"both in the file": {"who rotates by hand", []step{{0, "a:1\n"}, {0, "b:2\na:1\n"}, {0, "b:2\n"}}, 0, "b:2\na:1\n"},
+		"both in the file": {"a user rotates manually", []step{{0, "a:1\n"}, {0, "b:2\na:1\n"}, {0, "b:2\n"}}, 0, "b:2\na:1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +44,7 @@ func TestUsers(t *testing.T) {
 				u.page(now)
 				u.enter([]byte(step.content), now.Add(time.Hour))
 			}
-			if diff := cmp.Diff(test.want, string(u.page(begin.Add(test.look)))); diff != "" {
+			if diff := cmp.Diff(test.want, string(u.page(begin.Add(test.read)))); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", test.reason, diff)
 			}
 		})

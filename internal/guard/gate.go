@@ -14,82 +14,80 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
-// gatePatience is how long a program may take to end once the address has left it.
+// gatePatience is the time for a program to end after the VIP has left.
 const gatePatience = 5 * time.Second
 
-// errLost is why a gate ends with UntilLost.
+// errLost is the error of a gate with UntilLost whose VIP has left.
 var errLost = errors.New("the VIP was here and has left, so the program was killed and has to start from nothing")
 
-// Gate runs a program beside an address that comes and goes. It hears of that from the kernel, within milliseconds.
+// Gate runs a program depending on the VIP. It receives changes of addresses from the kernel, within milliseconds.
 //
 //	                     WhileHere            UntilLost                  both
-//	starts the program   with the address     at once                    with the address
-//	the address leaves   asks it to end, and  freezes it until the term  the same
-//	                     waits for the next   of the address is decided
+//	starts the program   with the VIP         at once                    with the VIP
+//	the VIP leaves       sends SIGTERM, and   freezes it until the term  the same
+//	                     waits for the next   of the VIP is decided
 //
-// An address that is here when the gate starts counts as one that came.
+// A VIP that exists when the gate starts counts as one that arrived.
 type Gate struct {
-	// Interface that the address is looked for on. One that is missing has no address.
+	// Interface of the VIP. An interface that does not exist has no VIP.
 	Interface string
 
-	// InterfaceFile has the name of the interface in place of Interface: the guard of the node chooses it. Until there is
-	// one, the program does not start.
+	// InterfaceFile contains the name of the interface that the guard of the node chose. It replaces Interface. The
+	// program starts when the file exists.
 	InterfaceFile string
 
-	// Virtual is the address, in one or two families. It is here while one of them is.
+	// Virtual is the VIP, in one or two IP families. It counts as present while one of the addresses is.
 	Virtual []netip.Addr
 
-	// Command is the program, by its path, and its arguments. With InterfaceFile, InterfaceMark in an argument stands for
-	// the name of the interface.
+	// Command is the path of the program and its arguments. With InterfaceFile, InterfaceMark in an argument stands
+	// for the name of the interface.
 	Command []string
 
-	// WhileHere starts the program only while the address is here.
+	// WhileHere runs the program only while the VIP is on the node.
 	WhileHere bool
 
-	// UntilLost keeps the program, with everything that it has started, for one term of the VIP: see package term.
-	// The end of the term kills it without asking. A program that is asked continues for a while with what it knows, and
-	// so does one that is started again beside its old files: the gate ends as well, so that its container does.
+	// UntilLost keeps the program and its child processes for one term of the VIP: see package term. At the end of
+	// the term the gate kills them with SIGKILL: a program that handles SIGTERM would continue for a while with its
+	// outdated database. The gate then exits, so that the container ends and its files are deleted.
 	UntilLost bool
 
 	// Term is the file with the term that the guard of the node writes.
 	Term string
 
-	// Sweep are patterns of paths that are deleted when the gate starts: what a program that was killed has left is of no
-	// use to the next.
+	// Sweep are patterns of paths that are deleted when the gate starts, because a killed program leaves files.
 	Sweep []string
 
-	// Renew are patterns of paths that are deleted before each start of the program, which makes them anew.
+	// Renew are patterns of paths that are deleted before each start of the program, which creates them again.
 	Renew []string
 
-	// Again are variables like NAME=value for a program that is started again during its term.
+	// Again are variables like NAME=value for a program that is restarted during its term.
 	Again []string
 }
 
-// passage is one run of a gate.
 type passage struct {
 	Gate
 	log    *slog.Logger
 	reaper *process.Reaper
 	child  *process.Child
 
-	// seen is what the interface was like at the last look.
+	// seen is the last observation of the interface.
 	seen address.Interface
 
-	// leaving says that the gate was told to end.
+	// leaving is true after the gate got SIGTERM.
 	leaving bool
 
-	// life is that of the program in its term. Only with UntilLost.
+	// life is the state of the program in its term, for UntilLost.
 	life life
 
-	// patience is that of the term, for those who watch the interface.
+	// patience is the patience of the term, for the watcher of the interface.
 	patience atomic.Int64
 
-	// device is the last interface that InterfaceFile has named, a string.
+	// device is the last name in InterfaceFile, a string.
 	device atomic.Value
 }
 
-// Run returns the exit code of a program that ends by itself: the caller decides what follows. When the context ends,
-// Run sends SIGTERM to the program, without a time limit of its own. A VIP that leaves meanwhile is lost nevertheless.
+// Run returns the exit code of a program that ends by itself. When the context ends, Run sends SIGTERM to the
+// program, without a time limit. A VIP that leaves meanwhile counts as lost nevertheless.
 func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
 	defer p.reaper.Close()
@@ -99,14 +97,14 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	}
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	looks := make(chan address.Interface, 1)
-	go p.watchNamed(watching, func(now address.Interface) { latest(looks, now) })
-	told := ctx.Done()
+	observations := make(chan address.Interface, 1)
+	go p.watchNamed(watching, func(now address.Interface) { latest(observations, now) })
+	done := ctx.Done()
 	for {
 		select {
-		case <-told:
-			told, p.leaving = nil, true
-			p.ask()
+		case <-done:
+			done, p.leaving = nil, true
+			p.terminate()
 		case <-p.ended():
 			if code, over := p.result(); over {
 				return code, nil
@@ -115,8 +113,8 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 			if err := p.follow(); err != nil {
 				return exitFailure, err
 			}
-		case now := <-looks:
-			if err := p.look(now); err != nil {
+		case now := <-observations:
+			if err := p.change(now); err != nil {
 				return exitFailure, err
 			}
 		}
@@ -126,12 +124,12 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 	}
 }
 
-// watch tells how the interface is. An interface that cannot be seen counts as one without the VIP, as long as that
-// lasts: the program is stopped, and continues if the VIP was there all the time.
+// watch reports observations of the interface. While the interface cannot be observed, it counts as one without the
+// VIP: the program is stopped, and continues if the VIP was kept.
 func (p *passage) watch(ctx context.Context, device string, changed func(address.Interface)) {
 	isBlind := false
 	var seen address.Interface
-	told := func(now address.Interface) {
+	observed := func(now address.Interface) {
 		if isBlind {
 			isBlind = false
 			p.log.Info("Sees the interface again", "interface", device)
@@ -143,19 +141,19 @@ func (p *passage) watch(ctx context.Context, device string, changed func(address
 		err := address.Watcher{
 			Interface: device, Virtual: p.Virtual,
 			Patience: func() time.Duration { return time.Duration(p.patience.Load()) },
-			Before:   seen, Changed: told, Renewed: told,
+			Before:   seen, Changed: observed, Renewed: observed,
 		}.Run(ctx)
 		if err != nil && !isBlind {
 			isBlind = true
 			p.log.Error("Cannot see the interface", "interface", device, "error", err)
 			changed(address.Interface{})
 		}
-		pause(ctx, blindPause)
+		pause(ctx, observePause)
 	}
 }
 
-// look compares what the interface is like with what it was like.
-func (p *passage) look(now address.Interface) error {
+// change compares an observation with the last one.
+func (p *passage) change(now address.Interface) error {
 	p.seen = now
 	if p.UntilLost {
 		p.enterLease(now)
@@ -178,7 +176,7 @@ func (p *passage) look(now address.Interface) error {
 	return nil
 }
 
-// remove deletes files of earlier programs. The program starts even if they stay.
+// remove deletes files of earlier programs. An error does not prevent the start.
 func (p *passage) remove(patterns []string) {
 	for _, pattern := range patterns {
 		if err := remove(pattern); err != nil {
@@ -194,19 +192,19 @@ func (p *passage) start(variables []string) error {
 	return err
 }
 
-// ask sends SIGTERM to the program. A stopped program does not handle it, and is killed with its database.
-func (p *passage) ask() {
+// terminate sends SIGTERM to the program. A stopped program does not handle it, and is killed with its database.
+func (p *passage) terminate() {
 	switch {
 	case p.child == nil:
 	case p.life.frozen:
 		p.child.Kill()
 	default:
-		// It only fails after the program has ended.
+		// The only possible error is that the program has ended.
 		_ = p.child.Signal(syscall.SIGTERM)
 	}
 }
 
-// ended is closed when the program has ended. Without one it never is.
+// ended returns a channel that is closed when the program has ended. Without a program it never is.
 func (p *passage) ended() <-chan struct{} {
 	if p.child == nil {
 		return nil
@@ -214,7 +212,8 @@ func (p *passage) ended() <-chan struct{} {
 	return p.child.Done()
 }
 
-// result of a program that has ended by itself, or because it was asked to. It also returns whether the gate is over.
+// result returns the exit code of a program that has ended by itself or after SIGTERM. It also returns true if the
+// gate ends.
 func (p *passage) result() (int, bool) {
 	p.log.Info("The program ended by itself", "program", p.Command[0], "ending", p.child.Ending())
 	if p.leaving {
@@ -230,8 +229,8 @@ func (p *passage) result() (int, bool) {
 	return code, true
 }
 
-// end ends the program. It does not wait for a killed program. Processes outside of its group
-// die with process 1 of the container, which is the gate.
+// end ends the program. It does not wait for a killed program. Processes outside of its group die with process 1 of
+// the container, which is the gate.
 func (p *passage) end() {
 	switch {
 	case p.child == nil:
@@ -245,10 +244,10 @@ func (p *passage) end() {
 }
 
 // latest replaces an unread value.
-func latest(looks chan address.Interface, now address.Interface) {
+func latest(observations chan address.Interface, now address.Interface) {
 	select {
-	case <-looks:
+	case <-observations:
 	default:
 	}
-	looks <- now
+	observations <- now
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
-// TestGate lets an address come and go under a gated program.
+// TestGate adds and removes the VIP of a gated program.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -28,8 +28,8 @@ func TestGate(t *testing.T) {
 	must(t, err)
 	address, err := netlink.ParseAddr("172.22.0.2/24")
 	must(t, err)
-	// The program says when it starts and when it is asked to end.
-	script := "trap 'echo asked to end; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+	// The program prints its start and SIGTERM.
+	script := "trap 'echo SIGTERM; exit 0' TERM; echo started; while :; do sleep 0.05; done"
 	ended := n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2", "--", "/bin/sh", "-c", script)
 	count := func(text string, want int) func() string {
 		return func() string {
@@ -43,7 +43,7 @@ func TestGate(t *testing.T) {
 		must(t, n.links.AddrAdd(link, address))
 		eventually(t, generous, "the program starts", count("started\n", round))
 		must(t, n.links.AddrDel(link, address))
-		eventually(t, generous, "the program is asked to end", count("asked to end\n", round))
+		eventually(t, generous, "the program gets SIGTERM", count("SIGTERM\n", round))
 	}
 	must(t, n.links.AddrAdd(link, address))
 	eventually(t, generous, "the program starts again", count("started\n", 3))
@@ -51,7 +51,7 @@ func TestGate(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the gate ended with %v", err)
 	}
-	if missing := count("asked to end\n", 3)(); missing != "" {
+	if missing := count("SIGTERM\n", 3)(); missing != "" {
 		t.Errorf("the gate ended without its program: %s", missing)
 	}
 
@@ -62,8 +62,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateOfDHCP: a server of DHCP knows nothing that ends with a term. It runs as long as the VIP is here, also when its
-// lease is not renewed, and waits for the next VIP when it has left.
+// TestGateOfDHCP runs a DHCP server, which has no state of a term. It runs while the VIP is on the node, also if the
+// lease is not renewed, and waits for the next VIP afterwards.
 func TestGateOfDHCP(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -87,28 +87,27 @@ func TestGateOfDHCP(t *testing.T) {
 	must(t, g.err)
 }
 
-// atOnce is what counts as that on a busy machine. A program that gets SIGTERM, and does not end, has five seconds.
+// atOnce is the limit on a busy machine. A program that handles SIGTERM without ending would have five seconds.
 const atOnce = 2 * time.Second
 
-// gated is a gate with its program.
 type gated struct {
 	*node
 	process *os.Process
 	said    *safeBuffer
 
-	// dead is closed once nothing is left of all that the gate has started, and of the gate itself.
+	// dead is closed once the gate and all its processes have ended.
 	dead chan struct{}
-	// err is how the gate ended, to be read once all is dead.
+	// err is the error of the gate. It is set before dead is closed.
 	err error
 }
 
-// startGate runs a shell behind a gate. In a container it is process 1, and may do what Ironic may.
+// startGate runs a shell behind a gate. In a container the gate is process 1, with the permissions of Ironic.
 func (n *node) startGate(container bool, script string, flags ...string) *gated {
 	n.lab.t.Helper()
 	return n.startGateOn("--interface=eth0", container, []string{"/bin/sh", "-c", script}, flags...)
 }
 
-// startGateOn runs a program behind a gate that gets its interface from the first flag.
+// startGateOn runs a program behind a gate. The first flag names the interface.
 func (n *node) startGateOn(device string, container bool, program []string, flags ...string) *gated {
 	t := n.lab.t
 	t.Helper()
@@ -119,12 +118,12 @@ func (n *node) startGateOn(device string, container bool, program []string, flag
 		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: 997, Gid: 994}
 	}
-	// All processes that it starts have this as well, so the reader ends with the last of them.
+	// All child processes inherit it, so the reader ends with the last of them.
 	output, input, err := os.Pipe()
 	must(t, err)
 	command.Stdout, command.Stderr = input, input
 	g := &gated{node: n, said: &safeBuffer{}, dead: make(chan struct{})}
-	// Room for one: a failure to enter the namespace is sent too, and there is no receiver after the start.
+	// The buffer holds an error of entering the namespace: there is no receiver after the start.
 	started := make(chan error, 1)
 	go func() {
 		defer close(g.dead)
@@ -142,14 +141,14 @@ func (n *node) startGateOn(device string, container bool, program []string, flag
 	must(t, <-started)
 	g.process = command.Process
 	t.Cleanup(func() {
-		// Outside of a container the program may be left.
+		// Outside of a container the program may survive.
 		killAll(t, n)
 		<-g.dead
 	})
 	return g
 }
 
-// TestKillAll: nothing is left of processes that start others all the time.
+// TestKillAll kills processes that continuously start others.
 func TestKillAll(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -162,7 +161,7 @@ func TestKillAll(t *testing.T) {
 	<-g.dead
 }
 
-// says returns nothing once the program or the gate has said this.
+// says returns nothing once the program or the gate has printed the text.
 func (g *gated) says(text string) func() string {
 	return func() string {
 		if strings.Contains(g.said.String(), text) {
@@ -172,7 +171,7 @@ func (g *gated) says(text string) func() string {
 	}
 }
 
-// alive returns nothing while something is left.
+// alive returns nothing while a process of the gate runs.
 func (g *gated) alive() string {
 	select {
 	case <-g.dead:
@@ -182,15 +181,15 @@ func (g *gated) alive() string {
 	}
 }
 
-// diesAtOnce demands that nothing is left soon after then, and that the gate says why.
-func (g *gated) diesAtOnce(then time.Time) {
+// isKilled requires that all processes end soon after a time, and that the gate logs the reason.
+func (g *gated) isKilled(then time.Time) {
 	t := g.lab.t
 	t.Helper()
 	select {
 	case <-g.dead:
-		t.Logf("MEASURED: nothing was left %s after the address had gone", time.Since(then))
+		t.Logf("MEASURED: all processes ended %s after the VIP had left", time.Since(then))
 	case <-time.After(atOnce):
-		t.Fatalf("something is left %s after the address had gone: %s", atOnce, g.said)
+		t.Fatalf("a process runs %s after the VIP had left: %s", atOnce, g.said)
 	}
 	var failed *exec.ExitError
 	if !errors.As(g.err, &failed) || failed.ExitCode() != 1 || g.says("was here and has left")() != "" {
@@ -198,7 +197,7 @@ func (g *gated) diesAtOnce(then time.Time) {
 	}
 }
 
-// arrive and leave change the address, and return when that was done.
+// arrive and leave change the VIP and return the time after the change.
 func (n *node) arrive() time.Time {
 	n.change(n.links.AddrAdd)
 	return time.Now()
@@ -220,18 +219,18 @@ func (n *node) change(change func(netlink.Link, *netlink.Addr) error) {
 }
 
 const (
-	// deaf cannot be asked to end, and stubborn says that it was asked.
+	// deaf ignores SIGTERM, and stubborn only prints it.
 	deaf     = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 	stubborn = "trap 'echo asked' TERM; echo ready; while :; do sleep 0.05; done"
 
-	// children leaves the work to others, none of which can be asked.
+	// children has child processes that handle no signal.
 	children = "trap '' TERM; sleep 1000 & sh -c 'sleep 1000 & echo ready; wait' & wait"
 
-	// leavers are children that have left the process group.
-	leavers = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
+	// detached has child processes that have left the process group.
+	detached = "trap '' TERM; setsid sleep 1000 & setsid sh -c 'echo ready; sleep 1000' & wait"
 )
 
-// TestGateUntilLost: what was started beside an address dies with it, whatever it is and however the address leaves.
+// TestGateUntilLost ends gated programs of all kinds by removing the VIP in several ways.
 func TestGateUntilLost(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -240,18 +239,18 @@ func TestGateUntilLost(t *testing.T) {
 		container      bool
 		lose           func(*node) time.Time
 	}{
-		{"who can be asked is not asked either", "echo ready; exec sleep 1000", true, (*node).leave},
+		{"a program that would handle SIGTERM", "echo ready; exec sleep 1000", true, (*node).leave},
 		{"a program that ignores SIGTERM", deaf, true, (*node).leave},
 		{"children of the program", children, true, (*node).leave},
 		{"children outside of a container", children, false, (*node).leave},
-		{"children that left the group", leavers, true, (*node).leave},
-		{"an interface that vanishes takes its address along", deaf, true, func(n *node) time.Time {
+		{"children that left the group", detached, true, (*node).leave},
+		{"a deleted interface", deaf, true, func(n *node) time.Time {
 			link, err := n.links.LinkByName("eth0")
 			must(t, err)
 			must(t, n.links.LinkDel(link))
 			return time.Now()
 		}},
-		{"an address that is back at once was away", deaf, true, func(n *node) time.Time {
+		{"a VIP that is removed and added at once", deaf, true, func(n *node) time.Time {
 			then := n.leave()
 			n.arrive()
 			return then
@@ -260,60 +259,60 @@ func TestGateUntilLost(t *testing.T) {
 		t.Run(test.reason, func(t *testing.T) {
 			n := l.addNode(fmt.Sprint("n", i))
 			g := n.startGate(test.container, test.script, "--until-lost")
-			eventually(t, generous, "the program starts without the address", g.says("ready"))
+			eventually(t, generous, "the program starts without the VIP", g.says("ready"))
 			n.arrive()
-			throughout(t, time.Second, "the address is here", g.alive)
-			g.diesAtOnce(test.lose(n))
+			throughout(t, time.Second, "the VIP is on the node", g.alive)
+			g.isKilled(test.lose(n))
 		})
 	}
 }
 
-// TestGateCountsWhatWasHere: an address that is here before the gate is one that can be lost.
-func TestGateCountsWhatWasHere(t *testing.T) {
+// TestGateStartsAfterTheVIP starts a gate after the VIP was added. The VIP can still be lost.
+func TestGateStartsAfterTheVIP(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	n.arrive()
 	g := n.startGate(true, deaf, "--until-lost")
 	eventually(t, generous, "the program starts", g.says("ready"))
-	g.diesAtOnce(n.leave())
+	g.isKilled(n.leave())
 }
 
-// TestGateWaitsForTheAddress starts with the address and ends with it, once.
-func TestGateWaitsForTheAddress(t *testing.T) {
+// TestGateWaitsForTheVIP starts and ends the program with the VIP, once.
+func TestGateWaitsForTheVIP(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	g := n.startGate(true, deaf, "--while-vip", "--until-lost")
-	throughout(t, time.Second, "there is no address", func() string {
+	throughout(t, time.Second, "there is no VIP", func() string {
 		return g.alive() + strings.TrimSpace(g.said.String())
 	})
 	n.arrive()
 	eventually(t, generous, "the program starts", g.says("ready"))
-	g.diesAtOnce(n.leave())
+	g.isKilled(n.leave())
 }
 
-// TestGateLosesTheAddressWhileItEnds: a pod that is removed releases the VIP long before its Ironic has ended.
-func TestGateLosesTheAddressWhileItEnds(t *testing.T) {
+// TestGateLosesTheVIPWhileItEnds deletes a pod, which releases the VIP long before its Ironic has ended.
+func TestGateLosesTheVIPWhileItEnds(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	n.arrive()
 	g := n.startGate(true, stubborn, "--until-lost")
 	eventually(t, generous, "the program starts", g.says("ready"))
 	must(t, g.process.Signal(syscall.SIGTERM))
-	eventually(t, generous, "the program is asked to end", g.says("asked"))
-	throughout(t, time.Second, "it may take its time", g.alive)
-	g.diesAtOnce(n.leave())
+	eventually(t, generous, "the program gets SIGTERM", g.says("asked"))
+	throughout(t, time.Second, "the program may still run", g.alive)
+	g.isKilled(n.leave())
 }
 
-// TestGateMissesNothing stops the gate while so much happens that the kernel drops events for it, and meanwhile the
-// address leaves and comes back.
+// TestGateMissesNothing stops the gate, removes and adds the VIP, and causes so many events that the kernel drops
+// some.
 func TestGateMissesNothing(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	g := n.startGate(false, deaf, "--until-lost")
 	eventually(t, generous, "the program starts", g.says("ready"))
 	n.arrive()
-	// The kernel knows an address by when it came, in hundredths of a second.
-	throughout(t, time.Second, "the address is here", g.alive)
+	// The kernel identifies an address by the time when it was added, in hundredths of a second.
+	throughout(t, time.Second, "the VIP is on the node", g.alive)
 	must(t, g.process.Signal(syscall.SIGSTOP))
 	n.flood()
 	n.leave()
@@ -321,14 +320,14 @@ func TestGateMissesNothing(t *testing.T) {
 	n.flood()
 	dropped := drops(t, g.process.Pid)
 	if dropped == 0 {
-		t.Fatal("the kernel dropped nothing, so this shows nothing")
+		t.Fatal("the kernel dropped no event")
 	}
 	must(t, g.process.Signal(syscall.SIGCONT))
 	t.Logf("the kernel dropped %d events", dropped)
-	g.diesAtOnce(time.Now())
+	g.isKilled(time.Now())
 }
 
-// flood makes more events than the kernel keeps for one reader.
+// flood causes more events than the kernel queues for one reader.
 func (n *node) flood() {
 	t := n.lab.t
 	link, err := n.links.LinkByName("lo")
@@ -341,7 +340,7 @@ func (n *node) flood() {
 	}
 }
 
-// drops counts the events that the kernel has dropped for the readers in the network of a process.
+// drops counts the events that the kernel has dropped in the network namespace of a process.
 func drops(t *testing.T, pid int) int {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/netlink", pid))

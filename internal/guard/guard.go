@@ -22,15 +22,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// settingsInterval is how often the files of the settings are looked at.
+// settingsInterval is the interval of the checks of the settings files.
 const settingsInterval = time.Second
 
-// Options say where things are on the node.
+// Options are the paths and names on the node.
 type Options struct {
-	// Settings is the file of the settings. A file "armed" beside it overrules the policy.
+	// Settings is the file of the settings. A file "armed" in the same folder overrides the policy.
 	Settings string
 
-	// State is the directory of the track files when there is no file of settings to name it.
+	// State is the directory of the track files without a settings file.
 	State string
 
 	// Node is the name of the node, and of its Node object.
@@ -39,17 +39,16 @@ type Options struct {
 	// Keepalived is the executable file.
 	Keepalived string
 
-	// Listen is where metrics and health are served.
+	// Listen is the address of metrics and health checks.
 	Listen string
 
-	// Cache is a directory that survives a reboot; it keeps the last answer of the API server.
+	// Cache is a directory that survives a reboot. It keeps the last answer of the API server.
 	Cache string
 
 	// Getenv reads the environment.
 	Getenv func(string) string
 }
 
-// guard is one run of the program.
 type guard struct {
 	options  Options
 	log      *slog.Logger
@@ -59,32 +58,32 @@ type guard struct {
 	ledger   *advert.Ledger
 	debounce health.Debounce
 
-	// prober is for the round that checks Ironic. It outlives the settings, because it knows which authorities count.
+	// prober is used by checkIronic only. It outlives the settings, because it knows the trusted authorities.
 	prober *health.Prober
 
 	signals <-chan os.Signal
 
-	// The last settings that could be used.
+	// The last valid settings.
 	settings vip.NodeSettings
 	reread   chan struct{}
 
-	// choice are the settings that the interface was last chosen for, and chosen is its name.
+	// choice are the settings of the last choice of the interface, and chosen is its name.
 	choice vip.NodeSettings
 	chosen string
 
-	// peers is what the annotation of the Node says of peers, a string. Nil before it was read.
+	// peers is the value of the peers annotation of the Node, a string. Nil before it was read.
 	peers atomic.Value
 
-	// look asks for the track files to be written at once, arrived for a lease of the VIP.
-	look, arrived chan struct{}
+	// update requests an update of the track files, arrived a lease of the VIP.
+	update, arrived chan struct{}
 
-	// Only for keepFiles: what was last rendered and decided, and who was last heard.
+	// Used by keepFiles only: the last rendered configuration and decision, and the last heard speakers.
 	pages    pages
 	decision policy.Decision
 	foreign  []advert.ForeignSpeaker
 	book     term.Book
 
-	// resume says that the guard before left this node with the address.
+	// resume is true if the previous guard left the VIP on this node.
 	resume bool
 
 	// The last error of each kind, so that it is logged once.
@@ -92,12 +91,12 @@ type guard struct {
 	said      map[string]string
 }
 
-// Run holds the VIP by the rules until the context ends, and hands it over then. The signals are those that the
-// process gets besides: SIGHUP reads the settings again, SIGUSR1 and SIGUSR2 are passed on to keepalived.
+// Run runs the guard until the context ends, and then releases the VIP. It handles SIGHUP, which reads the settings
+// again, and passes SIGUSR1 and SIGUSR2 to keepalived.
 func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *slog.Logger) error {
 	g := &guard{
 		options: options, log: log, facts: newFacts(), reaper: process.NewReaper(), signals: signals,
-		reread: make(chan struct{}, 1), look: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
+		reread: make(chan struct{}, 1), update: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 		said: map[string]string{},
 	}
 	defer g.reaper.Close()
@@ -115,7 +114,7 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	g.keeper = newSupervisor(g.reaper, options.Keepalived, inState(g.settings, "keepalived"), g.facts, log)
 	g.keeper.resuming = g.resume
 	others.Go(func() { g.dispatch(ctx) })
-	// keepalived outlives the rounds that feed it: its last act needs nothing but itself.
+	// keepalived outlives the rounds, because it requires none of them to stop.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
 	go func() {
@@ -130,7 +129,6 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	return g.leave()
 }
 
-// dispatch hands signals out.
 func (g *guard) dispatch(ctx context.Context) {
 	for {
 		select {
@@ -149,8 +147,8 @@ func (g *guard) dispatch(ctx context.Context) {
 	}
 }
 
-// firstSettings waits for settings that can be used, since a node may get its files later than its pods. It returns
-// whether there are some.
+// firstSettings waits for valid settings, because a node may get its files later than its pods. It returns false if
+// the context ended before.
 func (g *guard) firstSettings(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		settings, err := g.load()
@@ -166,7 +164,7 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 	return false
 }
 
-// load reads the settings, with the interface that they let this node choose, and the peers that the Node adds.
+// load reads the settings. It chooses the interface and adds the peers of the Node.
 func (g *guard) load() (vip.NodeSettings, error) {
 	settings, err := loadSettings(g.options)
 	if err == nil {
@@ -181,13 +179,13 @@ func (g *guard) load() (vip.NodeSettings, error) {
 	return settings, nil
 }
 
-// prepare brings the node into the state in which it does not hold the address.
+// prepare brings the node into a state in which it does not hold the VIP.
 func (g *guard) prepare() error {
 	g.log.Info("The guard starts", "node", g.options.Node, "role", g.settings.Role, "takeover", g.settings.Takeover,
 		"interface", g.settings.Interface, "addresses", virtualAddresses(g.settings))
 	start := time.Now()
 	if seen, err := address.Observe(g.settings.Interface); err == nil && seen.Has(virtualAddresses(g.settings)) {
-		// The lease of the VIP still runs: the guard before ended a moment ago, and without a word.
+		// The lease of the VIP has not ended: the previous guard was killed a moment ago.
 		record, _ := os.ReadFile(inState(g.settings, track.Term))
 		g.book, g.resume = term.Resume(term.Parse(string(record)), start), true
 		g.debounce.Resume(start)
@@ -201,21 +199,21 @@ func (g *guard) prepare() error {
 		g.facts.setSeen(seen, virtualAddresses(g.settings), start)
 	}
 	if _, err := os.Stat(g.silenceFile()); err == nil {
-		// The management side was silent for long enough before the guard was started again.
+		// The management cluster was silent for long enough before the restart of the guard.
 		start = time.Time{}
 	}
 	g.ledger = advert.NewLedger(start)
 	return nil
 }
 
-// leave tells the other pods of the node that the node does not hold the VIP.
+// leave records in the track files that the node does not hold the VIP.
 func (g *guard) leave() error {
 	err := errors.Join(g.release(), track.Replace(inState(g.settings, track.Term), []byte(term.Record{}.String())))
 	g.log.Info("The guard ends", "error", err)
 	return err
 }
 
-// release makes sure that the node does not hold the address, with no keepalived running.
+// release removes the VIPs while no keepalived runs.
 func (g *guard) release() error {
 	removed, err := address.Remove(g.settings.Interface, virtualAddresses(g.settings))
 	if len(removed) > 0 {
@@ -227,7 +225,7 @@ func (g *guard) release() error {
 	return err
 }
 
-// generation works with one version of the settings, until there is another one that can be used.
+// generation runs with one version of the settings until a new valid one.
 func (g *guard) generation(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -243,7 +241,7 @@ func (g *guard) generation(ctx context.Context) {
 	next := g.awaitSettings(ctx)
 	cancel()
 	rounds.Wait()
-	g.forget(next)
+	g.reset(next)
 	g.settings = next
 }
 
@@ -264,18 +262,18 @@ func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
 		}
 		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
-		g.logOnce("new settings", "Cannot use the new settings and goes on with the old ones", err)
+		g.logOnce("new settings", "Cannot use the new settings, keeping the old ones", err)
 		if err == nil {
 			g.log.Info("The settings changed")
 			return settings
 		}
-		// They may name an interface that comes later.
+		// They may name an interface that does not exist yet.
 		known = 0
 	}
 }
 
-// forget drops what was true with the old settings only.
-func (g *guard) forget(next vip.NodeSettings) {
+// reset drops the state of the old settings.
+func (g *guard) reset(next vip.NodeSettings) {
 	old := g.settings
 	if old.ClusterID != next.ClusterID || old.Ports != next.Ports || !slices.Equal(old.Images, next.Images) {
 		g.debounce.Reset()
@@ -298,8 +296,8 @@ func (g *guard) silenceFile() string {
 	return inState(g.settings, "management-silent")
 }
 
-// isHandedOver says whether there is a file of the clusterID among those that are handed over; what is in it does not
-// matter. A folder that cannot be read is none: the side that builds clusters must not lose them to a damaged disk.
+// isHandedOver returns true if the folder of handed-over clusters has a file for the clusterID. The content does not
+// matter. An unreadable folder counts as empty, so that a damaged disk does not cost the management cluster the VIP.
 func isHandedOver(settings vip.NodeSettings) bool {
 	_, err := os.Stat(filepath.Join(inState(settings, track.HandedOver), settings.ClusterID))
 	return settings.ClusterID != "" && err == nil
@@ -309,7 +307,7 @@ func (g *guard) overrideFile() string {
 	return filepath.Join(filepath.Dir(g.options.Settings), track.Armed)
 }
 
-// observePolicy gathers what the policy is made of.
+// observePolicy returns the input of the policy.
 func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now time.Time) policy.Observation {
 	return policy.Observation{
 		Role:         settings.Role,
@@ -323,7 +321,7 @@ func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now t
 	}
 }
 
-// logOnce logs an error of a kind when it is another one than before, and that it is over when it is nil.
+// logOnce logs an error of a kind when it differs from the last one, and its end when it is nil.
 func (g *guard) logOnce(kind, message string, err error) {
 	g.saidMutex.Lock()
 	defer g.saidMutex.Unlock()

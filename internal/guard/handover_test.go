@@ -17,19 +17,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
 )
 
-// speech is what a node hears of VRRP.
-type speech struct {
+// capture has the VRRP advertisements that a node receives.
+type capture struct {
 	mutex sync.Mutex
 	heard []string
 }
 
-// hear listens to the VRRP of IPv4 on the network of the node until the test ends.
-func (n *node) hear() *speech {
+// captureVRRP records VRRP over IPv4 on the network of the node until the test ends.
+func (n *node) captureVRRP() *capture {
 	t := n.lab.t
 	link, err := n.links.LinkByName("eth0")
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	said, ended := &speech{}, make(chan error, 1)
+	said, ended := &capture{}, make(chan error, 1)
 	go func() {
 		ended <- within(n.space, func() error {
 			device := advert.Device{Name: "eth0", Index: int32(link.Attrs().Index)}
@@ -49,8 +49,8 @@ func (n *node) hear() *speech {
 	return said
 }
 
-// has returns nothing when this was heard.
-func (s *speech) has(want string) func() string {
+// has returns nothing when the advertisement was received.
+func (s *capture) has(want string) func() string {
 	return func() string {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
@@ -61,7 +61,7 @@ func (s *speech) has(want string) func() string {
 	}
 }
 
-// TestHandedOverPartition: when the two sides of a divided network meet again, the control plane has the database that
+// TestHandedOverPartition divides the network after a handover. Afterwards the control plane has the database that
 // its controllers use.
 func TestHandedOverPartition(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestHandedOverPartition(t *testing.T) {
 	all := []*node{m, a}
 	must(t, os.Mkdir(m.path("run", "handed-over"), 0o755))
 	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
-	heard := a.hear()
+	heard := a.captureVRRP()
 	eventually(t, generous, "management is the last choice", heard.has(fmt.Sprintf("%s priority 10", m.address4)))
 	if noHolder(m)() == "" {
 		t.Error("the handover took the VIP from management")
@@ -81,35 +81,36 @@ func TestHandedOverPartition(t *testing.T) {
 	throughout(t, 2*time.Second, "management does not reclaim it", heldBy(a, all...))
 }
 
-// TestHandedOver: the management side keeps the address that it has, but once it lost it, it comes back as a guest. Who
-// may hold it instead is up to the controller, whose last answer counts while the API server does not answer.
+// TestHandedOver announces a handover. The management node keeps the VIP, but does not reclaim it after a loss. The
+// annotations of the controller decide which node may hold it; the last answer counts while the API server is
+// unavailable.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	m, a := bothSides(t)
 	all := []*node{m, a}
 	eventually(t, generous, "the node is armed", func() string { return differs("1", a.file("armed")) })
-	heard := a.hear()
+	heard := a.captureVRRP()
 
 	keys := m.path("run", "handed-over")
 	must(t, os.Mkdir(keys, 0o755))
 	must(t, os.WriteFile(filepath.Join(keys, "another"), nil, 0o600))
 	must(t, os.WriteFile(filepath.Join(keys, clusterID), []byte("any"), 0o600))
-	throughout(t, 2*time.Second, "handed over while it holds the address", heldBy(m, all...))
+	throughout(t, 2*time.Second, "handed over while it holds the VIP", heldBy(m, all...))
 
 	m.signal(syscall.SIGTERM)
 	eventually(t, generous, "the end of the guard demotes it", oneAtMost(heldBy(a, all...), all...))
-	eventually(t, generous, "it says so to the others", heard.has(fmt.Sprintf("%s priority 0", m.address4)))
+	eventually(t, generous, "it advertises priority 0", heard.has(fmt.Sprintf("%s priority 0", m.address4)))
 	<-m.ended
 
 	m.start()
 	eventually(t, generous, "management is back", m.ready)
-	// It would take the address back after five seconds.
-	throughout(t, 7*time.Second, "it takes nothing back", heldBy(a, all...))
+	// It would reclaim the VIP after five seconds.
+	throughout(t, 7*time.Second, "management does not reclaim the VIP", heldBy(a, all...))
 	if reason := m.metric("armed"); !strings.Contains(reason, `reason="HandedOver"} 0`) {
 		t.Errorf("the reason is %q", reason)
 	}
 
-	// The API server is away: what it said last counts, also after a restart of the guard.
+	// The API server is unavailable. Its last answer counts, also after a restart of the guard.
 	a.annotation.Store(nil)
 	a.signal(syscall.SIGTERM)
 	<-a.ended
@@ -123,7 +124,7 @@ func TestHandedOver(t *testing.T) {
 	eventually(t, generous, "the cluster is moved back", heldBy(m, all...))
 }
 
-// bothSides starts the management side, which holds the VIP, and an armed node of the control plane as its standby.
+// bothSides starts a management node, which holds the VIP, and an armed control-plane node as its standby.
 func bothSides(t *testing.T) (m, a *node) {
 	t.Helper()
 	l := newLab(t)

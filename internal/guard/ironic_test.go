@@ -26,51 +26,52 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// everyAddress is what the Ironic of a node is asked on by the node itself. It listens on all addresses of both families,
-// but Go would try that address of IPv6 in both, on threads that are in other namespaces.
+// everyAddress is the address for requests from the node to its own Ironic, which listens on all addresses of both
+// families. For the unspecified IPv6 address, Go would try both families on threads in other namespaces.
 var everyAddress = netip.IPv4Unspecified()
 
-// realIronic returns the root file system of Ironic, or skips.
+// realIronic returns the root file system of Ironic, or skips the test.
 func realIronic(tb testing.TB) string {
 	tb.Helper()
 	requireLab(tb)
 	root, err := ironic.CachedRoot()
 	must(tb, err)
 	if root == "" {
-		tb.Skip("needs the root file system of Ironic in the cache; `make lab` as root puts it there")
+		tb.Skip("requires the root file system of Ironic in the cache: run `make lab` as root")
 	}
 	return root
 }
 
-// kubelet keeps the real Ironic of a node running behind its gate: it starts a container that ended.
+// kubelet runs the real Ironic of a node behind its gate. It restarts an ended container.
 type kubelet struct {
 	node *node
-	// command is what a container runs, and options is the file that tells it how to set Ironic up.
+	// command is the command of a container, and options is the file with the options of Ironic.
 	command []string
 	options string
 	said    *safeBuffer
 
 	mutex  sync.Mutex
 	starts int
-	// ends is when nothing was left of each container, and lost when the address last left the node.
+	// ends are the times when each container had no process left, and lost is when the VIP last left the node.
 	ends []time.Time
 	lost time.Time
-	// held says that the address is on the node, and heldIn is the number of the container that ran when it last was.
+	// held is true while the VIP is on the node. heldIn is the number of the container that ran when it last was.
 	held   bool
 	heldIn int
 }
 
-// playsContainer makes the test program play the entry point of a container: it names a file with the options of Ironic.
+// playsContainer makes the test program the entry point of a container. Its value is a file with the options of
+// Ironic.
 const playsContainer = "GUARD_TEST_PLAYS_CONTAINER"
 
-// containerState names the folder with the files of the container, and containerSocket is where Ironic listens.
+// containerState names the folder with the files of the container, and containerSocket the socket of Ironic.
 const (
 	containerState  = "GUARD_TEST_CONTAINER_STATE"
 	containerSocket = "GUARD_TEST_CONTAINER_SOCKET"
 )
 
-// playContainer ends when Ironic does, and Ironic ends when it is killed.
-func playContainer(file string) int {
+// containerMain runs Ironic and ends with it.
+func containerMain(file string) int {
 	var options ironic.Options
 	var process *ironic.Process
 	content, err := os.ReadFile(file)
@@ -92,8 +93,8 @@ func playContainer(file string) int {
 	return 1
 }
 
-// serveSocket passes on what comes through the socket that Ironic has in its image. The Ironic of the lab terminates TLS
-// and checks the password itself.
+// serveSocket forwards requests from the socket of the image to Ironic of the lab, which terminates TLS and checks
+// the password itself.
 func serveSocket(path string, credentials ironic.Credentials) error {
 	client, err := credentials.HTTPClient(nil)
 	if err != nil {
@@ -121,7 +122,7 @@ func serveSocket(path string, credentials ironic.Credentials) error {
 	return nil
 }
 
-// newKubelet starts nothing yet. The gate is the command before Ironic; without one nothing ends Ironic with its address.
+// newKubelet starts nothing yet. The gate is the command before Ironic. Without a gate Ironic outlives the VIP.
 func (n *node) newKubelet(root string, gate ...string) *kubelet {
 	t := n.lab.t
 	t.Helper()
@@ -142,8 +143,8 @@ func (n *node) newKubelet(root string, gate ...string) *kubelet {
 	return n.kubelet
 }
 
-// startBareIronic starts the real Ironic where its root file system is in the cache, and a stub elsewhere. It ends with
-// the test, or with stopIronic. No gate ends it with its address, so it goes on when the address comes and goes.
+// startBareIronic starts the real Ironic if its root file system is in the cache, and a stub otherwise. It ends with
+// the test or with stopIronic. It has no gate, so it outlives the VIP.
 func (n *node) startBareIronic() {
 	t := n.lab.t
 	root, err := ironic.CachedRoot()
@@ -160,7 +161,7 @@ func (n *node) startBareIronic() {
 	}
 }
 
-// startKubelet returns before Ironic answers. It ends with the test.
+// startKubelet returns before Ironic answers. The kubelet ends with the test.
 func (n *node) startKubelet(root string) {
 	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"),
 		"--again=IRONIC_SKIP_DBSYNC=true", "--")
@@ -168,7 +169,7 @@ func (n *node) startKubelet(root string) {
 	n.images = n.startImages()
 }
 
-// start runs containers until the test ends, or until the function is called that it returns. That one kills Ironic.
+// start runs containers until the test ends or the returned function is called, which kills Ironic.
 func (k *kubelet) start() (stop func()) {
 	t := k.node.lab.t
 	ctx, cancel := context.WithCancel(context.Background())
@@ -179,7 +180,7 @@ func (k *kubelet) start() (stop func()) {
 		}
 	})
 	both.Go(func() {
-		err := within(k.node.space, func() error { return address.Watcher{Interface: "eth0", Changed: k.look()}.Run(ctx) })
+		err := within(k.node.space, func() error { return address.Watcher{Interface: "eth0", Changed: k.watch()}.Run(ctx) })
 		if err != nil {
 			t.Errorf("watching the address of %s: %v", k.node.name, err)
 		}
@@ -195,7 +196,7 @@ func (k *kubelet) start() (stop func()) {
 	return stop
 }
 
-// runContainer is the life of one container, whose files are new. It is over when nothing is left of it.
+// runContainer runs one container with new files. It returns when no process of the container is left.
 func (k *kubelet) runContainer(ctx context.Context) {
 	command := exec.CommandContext(ctx, k.command[0], k.command[1:]...)
 	state := k.state(k.count() + 1)
@@ -217,12 +218,12 @@ func (k *kubelet) runContainer(ctx context.Context) {
 	k.ends = append(k.ends, time.Now())
 }
 
-// state is the folder of what the container of a number writes.
+// state returns the folder of the files of a container.
 func (k *kubelet) state(number int) string {
 	return k.node.path("scratch", fmt.Sprint("state-", number))
 }
 
-// media is what the container that runs wants board controllers to load.
+// media returns the virtual media of the running container for BMCs.
 func (k *kubelet) media() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		folder := http.Dir(filepath.Join(k.state(k.count()), ironic.ImagesDir))
@@ -230,7 +231,7 @@ func (k *kubelet) media() http.Handler {
 	})
 }
 
-// ironics are the processes of Ironic itself. One that is about to die has no command any more, but its sockets still.
+// ironics returns the processes of Ironic. A dying process has no command any more, but still its sockets.
 func (k *kubelet) ironics() []int {
 	return slices.DeleteFunc(k.node.processes(""), func(pid int) bool {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -238,8 +239,8 @@ func (k *kubelet) ironics() []int {
 	})
 }
 
-// look notes when the address leaves.
-func (k *kubelet) look() func(address.Interface) {
+// watch records when the VIP leaves.
+func (k *kubelet) watch() func(address.Interface) {
 	virtual := []netip.Addr{vip4, vip6}
 	return func(now address.Interface) {
 		k.mutex.Lock()
@@ -254,7 +255,6 @@ func (k *kubelet) look() func(address.Interface) {
 	}
 }
 
-// credentials are those that the guard of the node has.
 func (l *lab) credentials() ironic.Credentials {
 	return ironic.Credentials{
 		Username: "ironic", Password: "secret",
@@ -262,18 +262,18 @@ func (l *lab) credentials() ironic.Credentials {
 	}
 }
 
-// count is how often Ironic was started.
+// count returns the number of starts of Ironic.
 func (k *kubelet) count() int {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	return k.starts
 }
 
-// killed waits until the Ironic that was the latest of so many is dead, because its address left.
+// killed waits until the previous Ironic is dead because the VIP left.
 func (k *kubelet) killed(before int) {
 	t := k.node.lab.t
 	t.Helper()
-	eventually(t, generous, "the Ironic of before is killed", func() string {
+	eventually(t, generous, "the previous Ironic is killed", func() string {
 		if k.count() > before {
 			return ""
 		}
@@ -281,24 +281,23 @@ func (k *kubelet) killed(before int) {
 	})
 	took := k.livedOn(before)
 	if took > atOnce {
-		t.Errorf("Ironic of %s lived on for %s without the address", k.node.name, took)
+		t.Errorf("Ironic of %s lived for %s without the VIP", k.node.name, took)
 	}
 }
 
-// livedOn is for how long there was something left of the container of that number once its address had left.
+// livedOn returns how long processes of a container ran after the VIP had left.
 func (k *kubelet) livedOn(number int) time.Duration {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	return k.ends[number-1].Sub(k.lost)
 }
 
-// crash kills Ironic without a word.
+// crash kills Ironic with SIGKILL.
 func (k *kubelet) crash() {
 	kill(k.node.lab.t, k.running())
 }
 
-// hang stops Ironic in the middle of whatever it does, until the function is called that it returns: the kernel goes on
-// to take connections for it.
+// hang stops Ironic until the returned function is called. The kernel still accepts connections for it.
 func (k *kubelet) hang() (goOn func()) {
 	t := k.node.lab.t
 	found := k.running()
@@ -308,7 +307,7 @@ func (k *kubelet) hang() (goOn func()) {
 	goOn = sync.OnceFunc(func() {
 		for _, pid := range found {
 			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-				t.Errorf("process %d of Ironic cannot go on: %v", pid, err)
+				t.Errorf("continuing process %d of Ironic: %v", pid, err)
 			}
 		}
 	})
@@ -316,7 +315,7 @@ func (k *kubelet) hang() (goOn func()) {
 	return goOn
 }
 
-// running are the processes of an Ironic that has to be there.
+// running returns the processes of an Ironic that must be running.
 func (k *kubelet) running() []int {
 	t := k.node.lab.t
 	found := k.ironics()
@@ -326,7 +325,7 @@ func (k *kubelet) running() []int {
 	return found
 }
 
-// api is a client of Ironic on an address, which dials anew for each request.
+// api returns a client of Ironic at an address, with a new connection for each request.
 func (n *node) api(address netip.Addr) *gophercloud.ServiceClient {
 	t := n.lab.t
 	endpoint := "https://" + netip.AddrPortFrom(address, 6385).String() + "/v1/"

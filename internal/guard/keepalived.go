@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// stopPatience is how long keepalived may take to say goodbye; it needs some tenths of a second.
+	// stopPatience is the time for keepalived to release the VIP and end. It requires some tenths of a second.
 	stopPatience = 5 * time.Second
 
-	// firstPause and longestPause lie between the death of keepalived and its next start.
+	// firstPause and longestPause limit the time between the death of keepalived and its next start.
 	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
 
-	// calmAfter is how long keepalived has to run for its next death to count as the first.
+	// calmAfter is the runtime of keepalived after which its next death counts as the first.
 	calmAfter = time.Minute
 )
 
-// stampWidth is the length of the time that keepalived puts before each line.
+// stampWidth is the length of the time at the start of each line of keepalived.
 const stampWidth = len("Sat Nov 21 12:28:53 2026: ")
 
-// target is how keepalived should run.
+// target is the desired state of keepalived.
 type target struct {
-	// page is keepalived.conf; without config keepalived should not run.
+	// page is keepalived.conf. Without config, keepalived must not run.
 	page
 
-	// incarnation differs when keepalived has to be started again instead of told to read its file: it keeps the
-	// interface and the directory of the track files that it found when it started.
+	// incarnation changes when keepalived must be restarted: a reload keeps the interface and the directory of the
+	// track files.
 	incarnation string
 
-	// device and virtual are what is cleaned up after keepalived.
+	// device and virtual identify the VIPs to remove after keepalived.
 	device  string
 	virtual []netip.Addr
 }
@@ -61,15 +61,15 @@ type supervisor struct {
 
 	signals chan syscall.Signal
 
-	// Only for the goroutine of run.
+	// Used by run only.
 	child     *process.Child
 	current   target
 	startedAt time.Time
 	notBefore time.Time
 	pause     time.Duration
 
-	// resuming says that the keepalived before died while it held the addresses, and reloadAt is when the one that
-	// follows it reads its usual configuration.
+	// resuming is true if the previous keepalived died while it held the VIP. reloadAt is when the next one reads its
+	// usual configuration.
 	resuming bool
 	reloadAt time.Time
 }
@@ -81,7 +81,6 @@ func newSupervisor(reaper *process.Reaper, executable, directory string, facts *
 	}
 }
 
-// Want sets the target.
 func (s *supervisor) Want(wanted target) {
 	s.mutex.Lock()
 	same := s.wanted.incarnation == wanted.incarnation && slices.Equal(s.wanted.config, wanted.config)
@@ -116,7 +115,7 @@ func (s *supervisor) run(ctx context.Context) {
 			s.stop()
 			return
 		case <-died:
-			s.buried()
+			s.handleDeath()
 		case number := <-s.signals:
 			if s.child != nil {
 				_ = s.child.Signal(number)
@@ -127,7 +126,7 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// settle does what is due. What it returns fires when there is more to do later.
+// settle applies the target. The returned channel fires when more work is due later.
 func (s *supervisor) settle() <-chan time.Time {
 	s.mutex.Lock()
 	wanted := s.wanted
@@ -183,7 +182,7 @@ func (s *supervisor) start(wanted target) <-chan time.Time {
 func (s *supervisor) spawn() error {
 	pidFiles := []string{filepath.Join(s.directory, "keepalived.pid"), filepath.Join(s.directory, "vrrp.pid")}
 	for _, left := range pidFiles {
-		// The numbers of one that was killed may belong to other processes by now, and keepalived would not start.
+		// The PIDs of a killed keepalived may belong to other processes by now, and keepalived would not start.
 		_ = os.Remove(left)
 	}
 	read, write, err := os.Pipe()
@@ -194,8 +193,8 @@ func (s *supervisor) spawn() error {
 	child, err := s.reaper.Start(process.Program{
 		Path: s.executable,
 		Arguments: []string{
-			// The parts of keepalived that die are not started by keepalived again: then the guard would not notice, and
-			// the address would stay meanwhile.
+			// Without this option keepalived restarts its own dead processes: the guard would not notice, and the VIP
+			// would stay meanwhile.
 			"--dont-fork", "--log-console", "--no-syslog", "--vrrp", "--dont-respawn",
 			"--use-file=" + s.path(),
 			"--pid=" + pidFiles[0],
@@ -212,13 +211,13 @@ func (s *supervisor) spawn() error {
 	return nil
 }
 
-// relay repeats what keepalived says, which it does on changes only.
+// relay logs the output of keepalived.
 func relay(output io.ReadCloser, log *slog.Logger) {
 	defer func() { _ = output.Close() }()
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {
 		line := lines.Text()
-		// The log has a time of its own.
+		// The log has its own time.
 		if _, after, found := strings.Cut(line, ": "); found && len(line)-len(after) == stampWidth {
 			line = after
 		}
@@ -233,14 +232,14 @@ func (s *supervisor) reload(wanted target) <-chan time.Time {
 	}
 	s.current = wanted
 	if err := s.child.Signal(syscall.SIGHUP); err != nil {
-		s.log.Error("Cannot tell keepalived of its new configuration", "error", err)
+		s.log.Error("Cannot reload keepalived", "error", err)
 	}
 	s.facts.reloads.Inc()
 	s.log.Info("keepalived reads its new configuration")
 	return nil
 }
 
-// stop ends keepalived, which hands the address over.
+// stop ends keepalived, which releases the VIP.
 func (s *supervisor) stop() {
 	if s.child == nil {
 		return
@@ -254,8 +253,8 @@ func (s *supervisor) stop() {
 	s.clean()
 }
 
-// buried cleans up after a keepalived that died by itself.
-func (s *supervisor) buried() {
+// handleDeath cleans up after a keepalived that died.
+func (s *supervisor) handleDeath() {
 	s.log.Warn("keepalived died", "ending", s.child.Ending())
 	s.child = nil
 	s.resuming = s.facts.snapshot().holding
@@ -288,7 +287,7 @@ func (s *supervisor) clean() {
 	}
 }
 
-// Signal passes a signal on to keepalived, if it runs. It does not wait.
+// Signal sends a signal to keepalived, if it runs. It does not block.
 func (s *supervisor) Signal(number syscall.Signal) {
 	select {
 	case s.signals <- number:

@@ -8,8 +8,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 )
 
-// TestResumedKeepalived has a keepalived that followed one which died read its usual configuration. With the first one
-// it takes the VIP after one advertisement that it did not hear.
+// TestResumedKeepalived replaces a keepalived that died. The next one starts with a configuration with which it
+// claims the VIP after one missed advertisement, and then reads its usual one.
 func TestResumedKeepalived(t *testing.T) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
@@ -26,6 +26,6 @@ func TestResumedKeepalived(t *testing.T) {
 	<-wait
 	s.settle()
 	if read, err := os.ReadFile(s.path()); err != nil || string(read) != "usual" {
-		t.Errorf("keepalived goes on with %q, %v", read, err)
+		t.Errorf("keepalived continues with %q, %v", read, err)
 	}
 }

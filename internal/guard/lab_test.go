@@ -35,16 +35,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// The lab is one network with some nodes on it: a network namespace with a bridge, and one for each node. The real guard
-// and the real keepalived run in them; the API server is a stub, and Ironic is one where the real one is not in the cache
-// or would show nothing more.
+// The lab is a network namespace with a bridge, and one namespace for each node. It runs the real guard and
+// keepalived. The API server is a stub. Ironic is a stub if the real one is not in the cache or not required.
 const (
 	clusterID = "3f9c1a7e"
 	annotated = "ironic.infrastructure.cluster.x-k8s.io/armed"
 	keepalive = "/usr/sbin/keepalived"
 	generous  = 30 * time.Second
 
-	// patient is for what waits for a real Ironic to start, on a machine where others do the same.
+	// patient is for the start of a real Ironic on a busy machine.
 	patient = 2 * time.Minute
 )
 
@@ -55,7 +54,7 @@ var (
 	virtuals = []netip.Addr{vip4, vip6}
 )
 
-// requireLab skips where the lab cannot be built. A bench fails there: a table without figures must not pass.
+// requireLab skips the test if the lab cannot be built. A bench fails: a table without figures must not pass.
 func requireLab(tb testing.TB) {
 	tb.Helper()
 	missing := tb.Skipf
@@ -63,10 +62,10 @@ func requireLab(tb testing.TB) {
 		missing = tb.Fatalf
 	}
 	if _, err := os.Stat(keepalive); err != nil {
-		missing("needs keepalived at %s: install the package keepalived", keepalive)
+		missing("requires keepalived at %s: install the package keepalived", keepalive)
 	}
 	if os.Geteuid() != 0 {
-		missing("needs root, to make network namespaces")
+		missing("requires root to create network namespaces")
 	}
 	err := within(netns.None(), func() error {
 		made, err := netns.New()
@@ -76,11 +75,11 @@ func requireLab(tb testing.TB) {
 		return err
 	})
 	if err != nil {
-		missing("cannot make network namespaces: %v", err)
+		missing("creating network namespaces: %v", err)
 	}
 }
 
-// within runs a function on a thread in the namespace. What it does to the thread's namespace does not last.
+// within runs a function on a thread in the namespace, and restores the thread.
 func within(space netns.NsHandle, do func() error) error {
 	result := make(chan error)
 	go func() {
@@ -92,7 +91,7 @@ func within(space netns.NsHandle, do func() error) error {
 		if err == nil {
 			err = do()
 		}
-		// A thread that cannot be brought back stays locked, and ends with the goroutine.
+		// A thread that cannot be restored stays locked, and ends with the goroutine.
 		if origin.IsOpen() && netns.Set(origin) == nil {
 			runtime.UnlockOSThread()
 		}
@@ -133,16 +132,16 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// lookInterval is the time between two looks at what a test waits for.
-const lookInterval = 10 * time.Millisecond
+// checkInterval is the interval of the checks of a condition.
+const checkInterval = 10 * time.Millisecond
 
-// eventually waits until the function returns nothing, and fails with what it returned last. A look that takes long is
-// rarer than others: what is looked at needs the processor more.
+// eventually waits until the function returns nothing, and fails with its last result. It calls a slow function less
+// often, to save processor time.
 func eventually(tb testing.TB, limit time.Duration, what string, missing func() string) {
 	tb.Helper()
 	began := time.Now()
 	for {
-		looked := time.Now()
+		begun := time.Now()
 		left := missing()
 		if left == "" {
 			return
@@ -150,14 +149,14 @@ func eventually(tb testing.TB, limit time.Duration, what string, missing func() 
 		if time.Since(began) > limit {
 			tb.Fatalf("%s: not within %s: %s", what, limit, left)
 		}
-		<-time.After(max(lookInterval, min(4*time.Since(looked), 20*lookInterval)))
+		<-time.After(max(checkInterval, min(4*time.Since(begun), 20*checkInterval)))
 	}
 }
 
-// throughout demands that the function returns nothing for as long, and once where no time is left.
+// throughout requires that the function returns nothing for a time. It calls the function at least once.
 func throughout(tb testing.TB, span time.Duration, what string, wrong func() string) {
 	tb.Helper()
-	for began := time.Now(); ; <-time.After(lookInterval) {
+	for began := time.Now(); ; <-time.After(checkInterval) {
 		if left := wrong(); left != "" {
 			tb.Fatalf("%s: after %s: %s", what, time.Since(began), left)
 		}
@@ -177,18 +176,17 @@ type lab struct {
 	next   int
 }
 
-// material is the certificates of the lab.
+// material are the certificates of the lab.
 type material struct {
 	authority, certificate, key []byte
 }
 
-// buildOnce builds the guard as its image does.
 var buildOnce = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "guard-binary-")
 	if err != nil {
 		return "", err
 	}
-	// In a container it is another user who runs it.
+	// Another user runs it in a container.
 	if err := os.Chmod(folder, 0o755); err != nil {
 		return "", err
 	}
@@ -210,7 +208,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(playsContainer); options != "" {
-		os.Exit(playContainer(options))
+		os.Exit(containerMain(options))
 	}
 	flag.Parse()
 	setParallel()
@@ -221,8 +219,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atATime is how many tests go on at once by default. Most of them wait for programs that wait for one
-// another, so there are more than a small machine has processors.
+// atATime is the default number of parallel tests. Most of them wait for other programs, so it may exceed the number
+// of processors.
 const atATime = 3
 
 func setParallel() {
@@ -240,7 +238,7 @@ func newLab(tb testing.TB) *lab {
 	binary, err := buildOnce()
 	must(tb, err)
 	l := &lab{t: tb, space: newSpace(tb), folder: tb.TempDir(), binary: binary, next: 11}
-	// The real Ironic is asked on the node itself as well.
+	// The node itself sends requests to the real Ironic too.
 	addresses := []net.IP{net.ParseIP(vip4.String()), net.ParseIP(vip6.String()), net.IPv4zero, net.IPv6unspecified}
 	l.issued = issue(tb, addresses, time.Now().Add(time.Hour))
 	l.bridge = linksIn(tb, l.space)
@@ -265,20 +263,20 @@ type node struct {
 	said     *safeBuffer
 	process  *exec.Cmd
 	ended    chan struct{}
-	// endIronic ends what answers as Ironic, and kubelet is what runs it where that is the real one.
+	// endIronic ends Ironic or its stub. kubelet runs the real one.
 	endIronic func()
 	kubelet   *kubelet
-	// images is the web server beside Ironic, where a kubelet runs that.
+	// images is the web server beside the Ironic of a kubelet.
 	images *http.Server
 	// pair is the certificate of the stub of Ironic.
 	pair atomic.Pointer[tls.Certificate]
-	// annotation is what the Node object of the API server says; nil means that the API server is away.
+	// annotation are the annotations of the Node object. Nil means that the API server is unavailable.
 	annotation atomic.Pointer[map[string]string]
 	flags      []string
 	variables  []string
 }
 
-// addNode puts a machine on the network, with nothing running.
+// addNode adds a machine to the network, without programs.
 func (l *lab) addNode(name string) *node {
 	l.t.Helper()
 	n := &node{
@@ -311,7 +309,7 @@ func (n *node) plug(device string) {
 	for _, address := range []string{n.address4.String() + "/24", n.address6.String() + "/64"} {
 		parsed, err := netlink.ParseAddr(address)
 		must(t, err)
-		// Duplicate address detection would take a second and finds nothing here.
+		// Duplicate address detection would take a second.
 		parsed.Flags = syscall.IFA_F_NODAD
 		must(t, n.links.AddrAdd(inner, parsed))
 	}
@@ -322,7 +320,7 @@ func (n *node) path(parts ...string) string {
 	return filepath.Join(append([]string{n.folder}, parts...)...)
 }
 
-// configure writes the settings of the node, with all of these nodes as peers.
+// configure writes the settings of the node, with these nodes as peers.
 func (n *node) configure(role vip.Role, peers ...*node) {
 	settings := vip.NodeSettings{
 		ClusterID: clusterID, Role: role, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
@@ -404,13 +402,13 @@ func (n *node) start() {
 	})
 }
 
-// signal sends one to the guard alone.
+// signal sends a signal to the guard only.
 func (n *node) signal(number syscall.Signal) {
 	n.lab.t.Helper()
 	must(n.lab.t, n.process.Process.Signal(number))
 }
 
-// keepalivedProcesses finds them by their namespace: the main process first.
+// keepalivedProcesses returns the processes in the namespace of the node, the main process first.
 func (n *node) keepalivedProcesses() []int {
 	return n.processes("keepalived")
 }
@@ -438,7 +436,7 @@ func (n *node) processes(name string) []int {
 	return found
 }
 
-// held are the addresses that the node has on its interface.
+// held returns the VIPs on the interface of the node.
 func (n *node) held() []netip.Addr {
 	link, err := n.links.LinkByName("eth0")
 	if err != nil {
@@ -455,8 +453,8 @@ func (n *node) held() []netip.Addr {
 	return found
 }
 
-// leased returns nothing when the kernel removes both addresses of the node by itself. keepalived adds them without a
-// lease, and the guard gives them one a moment later.
+// leased returns nothing when both VIPs of the node have a lease. keepalived adds them without a lease, and the guard
+// adds it a moment later.
 func leased(n *node) func() string {
 	return func() string {
 		link, err := n.links.LinkByName("eth0")
@@ -476,7 +474,7 @@ func leased(n *node) func() string {
 	}
 }
 
-// killAll kills all processes of a node at once, as a power cut would, but leaves its network.
+// killAll kills all processes of a node at once, as a power loss would, but keeps its network.
 func killAll(tb testing.TB, n *node) {
 	tb.Helper()
 	var stopped []int
@@ -486,20 +484,20 @@ func killAll(tb testing.TB, n *node) {
 			kill(tb, pids)
 			return
 		}
-		// One may start another before it stops.
+		// A process may start another one before it stops.
 		halt(tb, pids)
 		stopped = pids
 	}
 }
 
-// halt stops processes. On a busy machine that may take a moment.
+// halt stops processes and waits until they have stopped.
 func halt(tb testing.TB, pids []int) {
 	tb.Helper()
 	send(tb, syscall.SIGSTOP, pids)
 	eventually(tb, generous, "the processes stop", func() string { return running(pids) })
 }
 
-// send sends a signal to processes, some of which may have ended meanwhile.
+// send sends a signal to processes, some of which may have ended.
 func send(tb testing.TB, number syscall.Signal, pids []int) {
 	tb.Helper()
 	for _, pid := range pids {
@@ -509,9 +507,9 @@ func send(tb testing.TB, number syscall.Signal, pids []int) {
 	}
 }
 
-// kill stops all of them before it kills the first, so that none has time to act on the death of another. Children die
-// before their parents: the kernel continues the stopped children of a process that dies, and keepalived would say
-// goodbye in the moment that it has then.
+// kill stops all processes before it kills the first one, so that none reacts to the death of another. It kills
+// children before their parents: the kernel continues the stopped children of a dying process, and keepalived would
+// release the VIP in that moment.
 func kill(tb testing.TB, pids []int) {
 	tb.Helper()
 	pids = slices.Clone(pids)
@@ -524,7 +522,7 @@ func kill(tb testing.TB, pids []int) {
 	send(tb, syscall.SIGKILL, pids)
 }
 
-// ancestors returns the process that has started a process, the one that has started that, and so on.
+// ancestors returns the parent of a process, its parent, and so on.
 func ancestors(pid int) []int {
 	var found []int
 	for fields := stat(pid); len(fields) > 1; fields = stat(pid) {
@@ -537,7 +535,7 @@ func ancestors(pid int) []int {
 	return found
 }
 
-// stat returns what the kernel says of a process, from its state on. Nil if it is gone.
+// stat returns the fields of /proc/PID/stat from the state on. Nil if the process has ended.
 func stat(pid int) []string {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(content), ") ")
@@ -553,14 +551,14 @@ func running(pids []int) string {
 	return fmt.Sprint("processes ", left, " run")
 }
 
-// hasStopped says whether a process is stopped, or has ended.
+// hasStopped returns true if a process has stopped or ended.
 func hasStopped(pid int) bool {
 	fields := stat(pid)
 	return len(fields) == 0 || strings.Contains("TZX", fields[0])
 }
 
-// isDying says whether a process executes nothing any more: a killed one that was stopped runs in the kernel for some
-// hundredths of a second, until its memory is free.
+// isDying returns true if a process executes no more code: a killed process that was stopped stays in the kernel for
+// some hundredths of a second, until its memory is freed.
 func isDying(pid int) bool {
 	const exiting, killed = 1 << 2, 1 << (syscall.SIGKILL - 1)
 	fields := stat(pid)
@@ -572,12 +570,12 @@ func isDying(pid int) bool {
 	return flags&exiting != 0 || pending&killed != 0
 }
 
-// holds says whether the node has the address on its interface.
+// holds returns true if the node has the address on its interface.
 func (n *node) holds(address netip.Addr) bool {
 	return slices.Contains(n.held(), address)
 }
 
-// file returns what a track file says.
+// file returns the content of a track file.
 func (n *node) file(name string) string {
 	content, err := os.ReadFile(n.path("run", name))
 	if err != nil {
@@ -586,7 +584,7 @@ func (n *node) file(name string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// holders names the nodes that have an address.
+// holders names the nodes with an address.
 func holders(address netip.Addr, nodes ...*node) string {
 	var names []string
 	for _, n := range nodes {
@@ -597,7 +595,7 @@ func holders(address netip.Addr, nodes ...*node) string {
 	return strings.Join(names, ",")
 }
 
-// heldBy returns nothing when exactly this node has both addresses.
+// heldBy returns nothing when only this node has both VIPs.
 func heldBy(want *node, nodes ...*node) func() string {
 	return func() string {
 		for _, n := range nodes {
@@ -610,7 +608,7 @@ func heldBy(want *node, nodes ...*node) func() string {
 	}
 }
 
-// noHolder returns nothing if the nodes have none of the VIPs.
+// noHolder returns nothing if the nodes have no VIP.
 func noHolder(nodes ...*node) func() string {
 	return func() string { return holders(vip4, nodes...) + holders(vip6, nodes...) }
 }
@@ -622,7 +620,7 @@ func differs(want, got string) string {
 	return fmt.Sprintf("%q instead of %q", got, want)
 }
 
-// oneAtMost also demands, each time, that no two nodes have an address.
+// oneAtMost also requires, each time, that no two nodes have a VIP.
 func oneAtMost(then func() string, nodes ...*node) func() string {
 	return func() string {
 		for _, address := range []string{holders(vip4, nodes...), holders(vip6, nodes...)} {
@@ -634,19 +632,19 @@ func oneAtMost(then func() string, nodes ...*node) func() string {
 	}
 }
 
-// ready returns nothing when the guard takes part and Ironic is well.
+// ready returns nothing when the guard takes part and Ironic is healthy.
 func (n *node) ready() string {
 	if n.file("ironic-ok") != "1" {
 		return n.name + ": ironic-ok is " + n.file("ironic-ok")
 	}
-	if code, body := n.ask("/readyz"); code != http.StatusOK {
+	if code, body := n.get("/readyz"); code != http.StatusOK {
 		return fmt.Sprintf("%s: readyz says %d %s", n.name, code, body)
 	}
 	return ""
 }
 
-// ask reads a page of the guard.
-func (n *node) ask(page string) (int, string) {
+// get requests a page of the guard.
+func (n *node) get(page string) (int, string) {
 	client := n.client()
 	client.Timeout = 5 * time.Second
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:9650"+page, http.NoBody)
@@ -662,11 +660,11 @@ func (n *node) ask(page string) (int, string) {
 
 // metric returns the lines of a metric.
 func (n *node) metric(name string) string {
-	_, body := n.ask("/metrics")
+	_, body := n.get("/metrics")
 	return strings.Join(regexp.MustCompile(`(?m)^metal3_guard_`+name+`\b.*$`).FindAllString(body, -1), "\n")
 }
 
-// client dials from the node.
+// client returns an HTTP client in the namespace of the node.
 func (n *node) client() *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(n.lab.issued.authority)
@@ -685,7 +683,6 @@ func (n *node) client() *http.Client {
 	}}
 }
 
-// listen opens a port of the node.
 func (n *node) listen(address string) net.Listener {
 	n.lab.t.Helper()
 	var listener net.Listener
@@ -697,13 +694,13 @@ func (n *node) listen(address string) net.Listener {
 	return listener
 }
 
-// socket is where the Ironic of the node listens, behind its web server.
+// socket returns the path of the socket of Ironic behind its web server.
 func (n *node) socket() string {
 	return n.path("etc", "ironic.sock")
 }
 
-// startIronic runs a stub on all addresses of the node, which answers as far as the guard asks, until the test ends or it
-// is stopped.
+// startIronic runs a stub on all addresses of the node until the test ends or stopIronic is called. It serves only
+// what the guard requests.
 func (n *node) startIronic() {
 	n.serveWith(n.lab.issued)
 	api := http.NewServeMux()
@@ -711,7 +708,7 @@ func (n *node) startIronic() {
 		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + n.name))
 	})
 	api.HandleFunc("GET /v1", func(http.ResponseWriter, *http.Request) {})
-	secure := &http.Server{Handler: askPassword(api), TLSConfig: &tls.Config{
+	secure := &http.Server{Handler: requirePassword(api), TLSConfig: &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return n.pair.Load(), nil },
 	}}
 	behind := &http.Server{Handler: api}
@@ -722,8 +719,8 @@ func (n *node) startIronic() {
 	n.lab.t.Cleanup(n.stopIronic)
 }
 
-// askPassword requires the password for all paths but the version of the API.
-func askPassword(api http.Handler) http.Handler {
+// requirePassword requires the password for all paths except the version of the API.
+func requirePassword(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		username, password, _ := request.BasicAuth()
 		if request.URL.Path != "/v1" && (username != "ironic" || password != "secret") {
@@ -734,7 +731,7 @@ func askPassword(api http.Handler) http.Handler {
 	})
 }
 
-// listenAt listens at a path, where one that was killed may have listened before.
+// listenAt listens at a path, which a killed process may have left behind.
 func listenAt(tb testing.TB, path string) net.Listener {
 	tb.Helper()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -760,7 +757,7 @@ func (n *node) startImages() *http.Server {
 	return server
 }
 
-// stopIronic ends the Ironic of the node without a word.
+// stopIronic kills the Ironic of the node.
 func (n *node) stopIronic() {
 	n.endIronic()
 }
@@ -817,7 +814,7 @@ func (n *node) annotate(value string) {
 	n.annotation.Store(&map[string]string{annotated: value})
 }
 
-// safeBuffer is written by a process and read by a test.
+// safeBuffer is safe for concurrent use.
 type safeBuffer struct {
 	mutex  sync.Mutex
 	buffer bytes.Buffer

@@ -14,52 +14,51 @@ import (
 )
 
 const (
-	// termInterval is how often a gate reads the term while the address is not known to belong to it.
+	// termInterval is how often a gate reads the term while the VIP is not known to belong to it.
 	termInterval = 50 * time.Millisecond
 
-	// restartPause lies between the end of a program and its next start.
+	// restartPause is the time between the end of a program and its next start.
 	restartPause = 500 * time.Millisecond
 
-	// blindPause lies between two attempts to see the address.
-	blindPause = 100 * time.Millisecond
+	// observePause is the time between two attempts to observe the interface.
+	observePause = 100 * time.Millisecond
 
-	// staleMargin keeps a gate from finding a lease stale that the guard counts as renewed in time: the kernel tells times
-	// in hundredths of a second.
+	// staleMargin tolerates the resolution of the kernel, which counts in hundredths of a second. Without it a lease
+	// could be stale for a gate and in time for the guard.
 	staleMargin = 20 * time.Millisecond
 )
 
-// life is that of a program in its term.
+// life is the state of a program in its term.
 type life struct {
-	// began says that the program was started.
+	// began is true once the program was started.
 	began bool
 
-	// frozen says that the program is stopped by SIGSTOP.
+	// frozen is true while the program is stopped by SIGSTOP.
 	frozen bool
 
-	// mine is the term, once the guard has confirmed it.
+	// mine is the term that the guard has confirmed.
 	mine term.Record
 
-	// at is what the interface was like when the address was last known to belong to the program, and kept is when.
+	// at is the interface when the VIP was last known to belong to the program, and kept is the time.
 	at   address.Interface
 	kept time.Time
 
-	// unsettled says that there is something to decide without a change of the interface.
+	// unsettled is true if a decision is due without a change of the interface.
 	unsettled bool
 
-	// notBefore is when a program that ended may be started again, and left is that program as long as something of it
-	// may be there.
+	// notBefore is the earliest restart of an ended program. left is that program while its processes may run.
 	notBefore time.Time
 	left      *process.Child
 
-	// read is the term that the guard named last.
+	// read is the last term of the guard.
 	read term.Record
 
-	// clock tells the age of leases, and renewed is when that of the address was last renewed.
+	// clock computes the age of leases. renewed is the last renewal of the VIP.
 	clock   address.Clock
 	renewed time.Time
 }
 
-// again fires when there may be something to decide without a change of the interface. Otherwise it never does.
+// again returns a channel that fires when a decision may be due without a change of the interface.
 func (l *life) again(interval time.Duration) <-chan time.Time {
 	switch {
 	case l.unsettled:
@@ -76,7 +75,7 @@ func (l *life) isStale(now time.Time) bool {
 	return l.read.Patience > 0 && now.Sub(l.renewed) >= l.read.Patience+staleMargin
 }
 
-// enterLease notes when the lease was renewed, also if this process stood still meanwhile, or the whole node.
+// enterLease records the renewal of the lease, also if this process or the node was stopped meanwhile.
 func (p *passage) enterLease(seen address.Interface) {
 	stamp, found := seen.Renewed(p.Virtual)
 	if !found {
@@ -91,7 +90,7 @@ func (p *passage) enterLease(seen address.Interface) {
 	p.life.renewed = time.Now().Add(-p.life.clock.Heard(stamp, time.Duration(boot.Nano())))
 }
 
-// decide looks at the address and at its term, and returns what to do with the program.
+// decide reads the term and returns the action for the program.
 func (p *passage) decide() term.Action {
 	seen := p.observe(time.Now())
 	p.life.unsettled = seen.Held && (!seen.Kept || !seen.Begun || seen.Process == term.Ended)
@@ -121,8 +120,7 @@ func (p *passage) observe(now time.Time) term.Observation {
 	return seen
 }
 
-// said is the term that the guard names. A file that cannot be read now, for example without a free descriptor, says
-// what it said before.
+// said returns the term of the guard. An unreadable file, for example without a free descriptor, counts as unchanged.
 func (p *passage) said() term.Record {
 	content, err := os.ReadFile(p.Term)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +141,7 @@ func (p *passage) state() term.Process {
 	}
 }
 
-// follow does what the term of the VIP requires.
+// follow applies the action for the program.
 func (p *passage) follow() error {
 	action := p.decide()
 	switch action {
@@ -157,7 +155,7 @@ func (p *passage) follow() error {
 		}
 		return p.child.Freeze()
 	case term.Thaw:
-		p.log.Info("The term of the VIP goes on: the program continues", "program", p.Command[0],
+		p.log.Info("The term of the VIP continues: the program continues", "program", p.Command[0],
 			"stopped", p.life.frozen)
 		p.keep()
 		p.life.frozen = false
@@ -180,7 +178,7 @@ func (p *passage) follow() error {
 	return nil
 }
 
-// killLeft kills what the program before has left, and returns true while some of it is there.
+// killLeft kills the processes that the previous program has left, and returns true while they exist.
 func (p *passage) killLeft() bool {
 	if p.life.left != nil && !p.life.left.KillLeft() {
 		p.life.left = nil
@@ -188,7 +186,7 @@ func (p *passage) killLeft() bool {
 	return p.life.left != nil
 }
 
-// keep notes that the address that is here belongs to the term.
+// keep records that the VIP on the node belongs to the term.
 func (p *passage) keep() {
 	p.life.at, p.life.kept, p.life.unsettled = p.seen, time.Now(), p.child == nil
 }

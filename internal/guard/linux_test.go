@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// setImmutable makes a directory that not even root can write to.
+// setImmutable makes a directory read-only even for root.
 func setImmutable(path string, immutable bool) error {
 	directory, err := os.Open(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func setImmutable(path string, immutable bool) error {
 	return unix.IoctlSetPointerInt(int(directory.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
 
-// runKeepalived runs keepalived without a guard, and returns what stops it.
+// runKeepalived runs keepalived without a guard, and returns a function that stops it.
 func (n *node) runKeepalived() func() {
 	command := exec.CommandContext(context.Background(), keepalive, "--dont-fork", "--log-console", "--no-syslog", "--vrrp",
 		"--use-file="+n.path("run", "keepalived.conf"), "--pid="+n.path("run", "pid"), "--vrrp_pid="+n.path("run", "vrrp"))
@@ -56,7 +56,7 @@ func (n *node) runKeepalived() func() {
 	}
 }
 
-// readOnly does something on a thread that sees the directory as the kubelet mounts a Secret.
+// readOnly calls a function on a thread that sees the directory read-only, as the kubelet mounts a Secret.
 func readOnly(path string, do func() error) error {
 	return thread.Own(func() error {
 		err := errors.Join(

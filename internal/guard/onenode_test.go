@@ -18,13 +18,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 )
 
-// alone starts a node that holds the address, with a peer that exists only on paper.
+// alone starts a node that holds the VIP. Its only peer does not exist.
 func alone(tb testing.TB) (*lab, *node) {
 	tb.Helper()
 	return aloneWith(tb, (*node).startIronic)
 }
 
-// aloneWith does so with an Ironic of choice.
+// aloneWith is alone with a chosen Ironic.
 func aloneWith(tb testing.TB, startIronic func(*node)) (*lab, *node) {
 	tb.Helper()
 	l := newLab(tb)
@@ -33,18 +33,18 @@ func aloneWith(tb testing.TB, startIronic func(*node)) (*lab, *node) {
 	n.startAPIServer()
 	startIronic(n)
 	n.start()
-	eventually(tb, patient, "the node takes the address", heldBy(n, n))
+	eventually(tb, patient, "the node claims the VIP", heldBy(n, n))
 	return l, n
 }
 
-// TestOneNode does to a holder, one after the other, what must not leave a lie behind. The real Ironic has no gate: the
-// address comes and goes because of the guard and keepalived alone, and Ironic does not start again each time.
+// TestOneNode causes faults on a holder, one after the other. The real Ironic has no gate, so that it does not
+// restart each time.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	_, n := aloneWith(t, (*node).startBareIronic)
 	for _, story := range []struct {
 		what string
-		tell func(*testing.T, *node)
+		run  func(*testing.T, *node)
 	}{
 		{"new settings leave no gap", testChangeSettings},
 		{"foreign speakers are reported", testMeetForeignSpeakers},
@@ -54,16 +54,17 @@ func TestOneNode(t *testing.T) {
 		{"processes die", testDieInTurn},
 	} {
 		t.Run(story.what, func(t *testing.T) {
-			eventually(t, patient, "the node has the address", heldBy(n, n))
-			story.tell(t, n)
+			eventually(t, patient, "the node has the VIP", heldBy(n, n))
+			story.run(t, n)
 		})
 	}
 }
 
-// testChangeSettings adds a peer while the address is held, and then writes invalid settings. Clients notice neither.
+// testChangeSettings adds a peer while the node holds the VIP, and then writes invalid settings. Neither interrupts
+// clients.
 func testChangeSettings(t *testing.T, n *node) {
 	client := n.lab.watch(t, 2*time.Second)
-	eventually(t, generous, "a client reaches it", func() string { return differs("n", client.now()) })
+	eventually(t, generous, "a client reaches the node", func() string { return differs("n", client.now()) })
 	began := time.Now()
 	before, seen := n.keepalivedProcesses(), n.observe()
 	settings := n.settings
@@ -77,23 +78,23 @@ func testChangeSettings(t *testing.T, n *node) {
 	eventually(t, generous, "broken settings are reported", func() string {
 		return differs("metal3_guard_settings_valid 0", n.metric("settings_valid"))
 	})
-	throughout(t, 3*time.Second, "the address stays", heldBy(n, n))
+	throughout(t, 3*time.Second, "the VIP stays", heldBy(n, n))
 	if outage := client.outage(began); outage > 0 {
 		t.Errorf("new settings interrupted clients for %s", outage)
 	}
 	if after := n.observe(); !after.Kept(seen, []netip.Addr{vip4}) || !after.Kept(seen, []netip.Addr{vip6}) {
-		t.Errorf("the addresses left and came back: added at %v, then %v", seen.Added, after.Added)
+		t.Errorf("the VIPs were removed and added: added at %v, then %v", seen.Added, after.Added)
 	}
 	if after := n.keepalivedProcesses(); fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("keepalived was started again: processes %v became %v", before, after)
 	}
 	n.use(settings)
-	eventually(t, generous, "settings that can be read are used", func() string {
+	eventually(t, generous, "valid settings are used", func() string {
 		return differs("metal3_guard_settings_valid 1", n.metric("settings_valid"))
 	})
 }
 
-// observe looks at the interface of the node as its gates do.
+// observe observes the interface of the node as its gates do.
 func (n *node) observe() (seen address.Interface) {
 	must(n.lab.t, within(n.space, func() (err error) {
 		seen, err = address.Observe("eth0")
@@ -102,8 +103,8 @@ func (n *node) observe() (seen address.Interface) {
 	return seen
 }
 
-// testMeetForeignSpeakers runs another group on the network: one that minds its own business, and then one that uses
-// our virtual router ID.
+// testMeetForeignSpeakers runs another VRRP group on the network, first with its own virtual router ID, then with
+// that of the node.
 func testMeetForeignSpeakers(t *testing.T, n *node) {
 	foreign := n.lab.addNode("foreign")
 	must(t, os.MkdirAll(foreign.path("run"), 0o755))
@@ -126,7 +127,7 @@ func testMeetForeignSpeakers(t *testing.T, n *node) {
 		if foreign.holds(netip.MustParseAddr("172.22.0.77")) {
 			return ""
 		}
-		return "it holds nothing"
+		return "it holds no VIP"
 	})
 	throughout(t, 2*time.Second, "groups do not interfere", func() string {
 		return heldBy(n, n)() + n.metric("foreign_speaker")
@@ -137,11 +138,11 @@ func testMeetForeignSpeakers(t *testing.T, n *node) {
 	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, foreign.address4)
 	eventually(t, generous, "the collision is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
 	if !strings.Contains(n.said.String(), "uses our virtual router ID 51 for [172.22.0.77]") {
-		t.Error("the log does not say what collides")
+		t.Error("the log does not describe the conflict")
 	}
 }
 
-// testDamageFiles damages what the guard and keepalived speak through.
+// testDamageFiles damages the files between the guard and keepalived.
 func testDamageFiles(t *testing.T, n *node) {
 	for what, damage := range map[string]func() error{
 		"ironic-ok is deleted": func() error { return os.Remove(n.path("run", "ironic-ok")) },
@@ -157,8 +158,8 @@ func testDamageFiles(t *testing.T, n *node) {
 			return greater(transitions(n, "backup"), lost)
 		})
 		eventually(t, patient, what+": the guard repairs it", heldBy(n, n))
-		// An address that leaves before the guard has seen it come would not be counted.
-		eventually(t, patient, what+": the guard knows", func() string { return differs("1", n.file("holder")) })
+		// The guard would not count a VIP that leaves before the guard has seen it.
+		eventually(t, patient, what+": the guard reports the VIP", func() string { return differs("1", n.file("holder")) })
 	}
 }
 
@@ -178,15 +179,15 @@ func greater(now, before string) string {
 	return fmt.Sprintf("the count is still %s", now)
 }
 
-// testHangIronic: the real Ironic stops in the middle of its work, while the kernel goes on to take connections for it. It
-// gets the address back when it answers again, and not before.
+// testHangIronic stops the real Ironic while the kernel still accepts connections for it. The node gets the VIP back
+// only when Ironic answers again.
 func testHangIronic(t *testing.T, n *node) {
 	if n.kubelet == nil {
-		t.Skip("a stub cannot hang; needs the root file system of Ironic in the cache, and `make lab` as root puts it there")
+		t.Skip("a stub cannot hang; requires the root file system of Ironic in the cache: run `make lab` as root")
 	}
 	goOn := n.kubelet.hang()
 	eventually(t, generous, "checks that hang release the VIP", noHolder(n))
-	eventually(t, generous, "the reason is told", func() string {
+	eventually(t, generous, "the metric has the reason", func() string {
 		if failures := n.metric("probe_failures_total"); !strings.Contains(failures, `reason="Slow"`) {
 			return failures + " has no such reason"
 		}
@@ -197,16 +198,16 @@ func testHangIronic(t *testing.T, n *node) {
 	eventually(t, patient, "it answers again", heldBy(n, n))
 }
 
-// testCloseDirectory: Ironic dies and the guard cannot say so. It must not leave the old word standing.
+// testCloseDirectory kills Ironic while the guard cannot write. The outdated track file must not count.
 func testCloseDirectory(t *testing.T, n *node) {
 	if err := setImmutable(n.path("run"), true); err != nil {
-		t.Skipf("cannot make a directory that root cannot write: %v", err)
+		t.Skipf("creating a directory that root cannot write: %v", err)
 	}
 	t.Cleanup(func() { _ = setImmutable(n.path("run"), false) })
 	n.stopIronic()
 	eventually(t, generous, "the VIP is released without the file", noHolder(n))
 	if n.file("ironic-ok") != "1" {
-		t.Fatalf("ironic-ok says %s: the directory could be written after all, so this test shows nothing",
+		t.Fatalf("ironic-ok says %s: the directory is writable",
 			n.file("ironic-ok"))
 	}
 	must(t, setImmutable(n.path("run"), false))
@@ -223,7 +224,7 @@ func testDieInTurn(t *testing.T, n *node) {
 		eventually(t, generous, what+" died: the address is removed", func() string {
 			return greater(transitions(n, "backup"), lost)
 		})
-		eventually(t, patient, what+" died: it is started again", heldBy(n, n))
+		eventually(t, patient, what+" died: it is restarted", heldBy(n, n))
 	}
 
 	n.signal(syscall.SIGKILL)
@@ -232,18 +233,18 @@ func testDieInTurn(t *testing.T, n *node) {
 	eventually(t, generous, "the guard died: keepalived ends", func() string { return number(len(n.keepalivedProcesses())) })
 	n.start()
 	eventually(t, patient, "a new guard starts over", heldBy(n, n))
-	eventually(t, patient, "the new guard gives leases", leased(n))
+	eventually(t, patient, "the new guard adds leases", leased(n))
 
 	killAll(t, n)
 	<-n.ended
 	if noHolder(n)() == "" {
-		t.Fatal("killing everything left no address behind, so this test shows nothing")
+		t.Fatal("killing both left no VIP behind")
 	}
-	// From here on Ironic is not started again.
+	// From here on Ironic does not run.
 	n.stopIronic()
 	eventually(t, generous, "both died: the kernel removes the address", noHolder(n))
 
-	// Only a new guard removes an address without a lease.
+	// Only a new guard removes a VIP without a lease.
 	link, err := n.links.LinkByName("eth0")
 	must(t, err)
 	left, err := netlink.ParseAddr(vip4.String() + "/24")

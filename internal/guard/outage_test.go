@@ -11,24 +11,22 @@ import (
 	"time"
 )
 
-// sample is one attempt of a client to reach Ironic on the address.
+// sample is one request of a client to Ironic at the VIP.
 type sample struct {
 	at, ended time.Time
 	node      string
 }
 
-// meter asks for Ironic on the address all the time.
+// meter continuously sends requests to Ironic at the VIP.
 type meter struct {
-	// stop ends it.
 	stop func()
 
 	mutex   sync.Mutex
 	samples []sample
 }
 
-// watch starts a meter on a machine of its own that runs until the test ends or it is stopped. An answer may take as
-// long as the patience says: a short one finds the end of an outage sooner, a long one does not take a slow node for
-// one that is away.
+// watch starts a meter on a machine of its own, which runs until the test ends or it is stopped. A short timeout
+// detects the end of an outage sooner. A long one does not count a slow node as unavailable.
 func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	tb.Helper()
 	client := l.addNode("meter").client()
@@ -60,7 +58,7 @@ func (l *lab) watch(tb testing.TB, patience time.Duration) *meter {
 	return m
 }
 
-// answering names the node whose Ironic answers on the VIP. Empty if none answers.
+// answering names the node whose Ironic answers at the VIP. Empty if none answers.
 func answering(client *http.Client, address netip.Addr) string {
 	page := "https://" + netip.AddrPortFrom(address, 6385).String() + "/v1/drivers"
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, page, http.NoBody)
@@ -94,7 +92,7 @@ func (m *meter) now() string {
 	return m.samples[len(m.samples)-1].node
 }
 
-// outage is the longest time without an answer since then, counted from the last answer to the next.
+// outage returns the longest time between two answers since a time.
 func (m *meter) outage(since time.Time) time.Duration {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -9,8 +9,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
 )
 
-// TestWhenAGateStartsItsProgram: a DHCP server or a Cold Ironic that runs on a standby is a second one on the network.
-func TestWhenAGateStartsItsProgram(t *testing.T) {
+// TestGateStartsItsProgram observes the interface once. A DHCP server or a cold Ironic must not run on a
+// standby.
+func TestGateStartsItsProgram(t *testing.T) {
 	t.Parallel()
 	virtual := netip.MustParseAddr("172.22.0.2")
 	without := address.Interface{Addresses: []netip.Prefix{netip.MustParsePrefix("172.22.0.11/24")}}
@@ -33,7 +34,7 @@ func TestWhenAGateStartsItsProgram(t *testing.T) {
 			test.gate.Virtual, test.gate.Command = []netip.Addr{virtual}, []string{"/bin/sleep", "3600"}
 			p := &passage{Gate: test.gate, log: slog.New(slog.DiscardHandler), reaper: process.NewReaper()}
 			t.Cleanup(p.reaper.Close)
-			noError(t, p.look(test.seen))
+			noError(t, p.change(test.seen))
 			started := p.child != nil
 			if started {
 				p.end()

@@ -11,8 +11,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// TestPeersOfTheNode adds a node to a group in mode unicast whose older node has been made without it. The new node hears
-// the older one, because the Node object of that names it.
+// TestPeersOfTheNode adds a node to a group in unicast mode. The older node does not have it in its settings, but in
+// the annotation of its Node object.
 func TestPeersOfTheNode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -25,15 +25,15 @@ func TestPeersOfTheNode(t *testing.T) {
 		n.annotate("true")
 	}
 	older.start()
-	eventually(t, patient, "the older node takes the VIP", heldBy(older, older, newer))
+	eventually(t, patient, "the older node claims the VIP", heldBy(older, older, newer))
 	older.annotateAll(map[string]string{annotated: "true", vip.PeersAnnotation: "not an address"})
-	eventually(t, generous, "what is no address is reported",
+	eventually(t, generous, "an invalid address is reported",
 		older.logs("Cannot use the annotation "+vip.PeersAnnotation+" of the Node"))
 	older.annotateAll(map[string]string{
 		annotated: "true", vip.PeersAnnotation: newer.address4.String() + ", " + newer.address6.String(),
 	})
 	for _, address := range []netip.Addr{newer.address4, newer.address6} {
-		eventually(t, generous, "keepalived of the older node knows the new one", func() string {
+		eventually(t, generous, "keepalived of the older node has the new peer", func() string {
 			content, err := os.ReadFile(older.path("run", "keepalived", "keepalived.conf"))
 			if err != nil || !strings.Contains(string(content), "        "+address.String()+" min_ttl") {
 				return fmt.Sprintf("%v: %s", err, content)

@@ -29,21 +29,21 @@ func parseOwner(text string) (owner, error) {
 	return owner{int(userNumber), int(groupNumber)}, nil
 }
 
-// prepareCommand copies this program for other containers. For a user that is not root it makes directories, and copies
-// of files that only root can read.
+// prepareCommand copies this program for other containers. For a user other than root it creates directories, and
+// copies of files that only root can read.
 func prepareCommand(_ context.Context, arguments []string, environment Environment) (int, error) {
 	flags := newFlags("prepare", environment)
 	tools := flags.String("install", "", "absolute path of a directory to copy this program into")
-	whose := flags.String("owner", "", "numbers of the user and the group that what is made belongs to, like 997:994")
+	whose := flags.String("owner", "", "numeric user and group of the created files, like 997:994")
 	var closed, directories, copies []string
-	several(flags, "closed", "absolute path of a directory that only its owner may enter from now on", &closed)
-	several(flags, "directory", "absolute path of a directory to make", &directories)
+	several(flags, "closed", "absolute path of a directory to close for all but its owner", &closed)
+	several(flags, "directory", "absolute path of a directory to create", &directories)
 	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy", &copies)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	if *tools == "" && len(closed)+len(directories)+len(copies) == 0 {
-		return exitUsage, errors.New("give --install, --closed, --directory or --copy")
+		return exitUsage, errors.New("--install, --closed, --directory or --copy is required")
 	}
 	if *tools != "" {
 		if err := install(*tools); err != nil {
@@ -65,7 +65,7 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	return to.prepare(directories, copies)
 }
 
-// prepare makes directories, and copies of files, and returns the exit code.
+// prepare creates directories and copies files, and returns the exit code.
 func (o owner) prepare(directories, copies []string) (int, error) {
 	for _, directory := range directories {
 		if err := o.directory(directory, 0o755); err != nil {
@@ -100,8 +100,8 @@ func install(directory string) error {
 	return track.ReplaceMode(filepath.Join(directory, "guard"), content, 0o755)
 }
 
-// closeDirectory lets only the owner into a directory: cloud-init makes directories at the first boot that all users
-// may list. It skips read-only directories, such as a mounted Secret, which has modes of its own.
+// closeDirectory lets only the owner into a directory, because cloud-init creates directories that all users may
+// list. It skips read-only directories, such as a mounted Secret, which has its own modes.
 func closeDirectory(path string) error {
 	//nolint:gosec // A directory needs the right to enter it.
 	err := os.Chmod(path, 0o700)
@@ -111,7 +111,8 @@ func closeDirectory(path string) error {
 	return err
 }
 
-// directory makes a directory and those above it. What was there before keeps its mode, and those above their owner.
+// directory creates a directory and its parents. An existing directory keeps its mode, and existing parents their
+// owner.
 func (o owner) directory(path string, mode fs.FileMode) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("directory %q is not an absolute path", path)
@@ -133,7 +134,7 @@ func (o owner) directory(path string, mode fs.FileMode) error {
 		return err
 	// The user can write here, and root changes owners at each start: with a link, the user would choose the file.
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory; remove it", path)
+		return fmt.Errorf("%s is not a directory: remove it", path)
 	default:
 		if err := refuseLinks(filepath.Dir(path)); err != nil {
 			return err
@@ -142,7 +143,7 @@ func (o owner) directory(path string, mode fs.FileMode) error {
 	return os.Lchown(path, o.user, o.group)
 }
 
-// parent makes the directory above, if there is none.
+// parent creates the parent directory, if there is none.
 func (o owner) parent(path string, mode fs.FileMode) error {
 	above := filepath.Dir(path)
 	if _, err := os.Lstat(above); errors.Is(err, fs.ErrNotExist) {
@@ -151,11 +152,11 @@ func (o owner) parent(path string, mode fs.FileMode) error {
 	return refuseLinks(above)
 }
 
-// refuseLinks demands that no part of a path is a link.
+// refuseLinks returns an error if a part of the path is a link.
 func refuseLinks(path string) error {
 	place, err := filepath.EvalSymlinks(path)
 	if err == nil && place != path {
-		return fmt.Errorf("%s leads to %s through a link; replace the link with a directory", path, place)
+		return fmt.Errorf("%s is a link to %s: replace the link with a directory", path, place)
 	}
 	return err
 }

@@ -2,5 +2,5 @@
 
 package guard_test
 
-// raced says that the race detector is on: then the guard is built with it as well.
+// raced is true with the race detector. The guard is then built with it too.
 const raced = true

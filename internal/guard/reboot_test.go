@@ -19,8 +19,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 )
 
-// TestRebootsOffline boots a node with a server of ramdisks, three times without it, and once with half a ramdisk. It
-// runs what comes before Ironic as the static pod has it, with the downloader of Metal3.
+// TestRebootsOffline boots a node with a server of ramdisks, three times without it, and once with a truncated
+// ramdisk. It runs the init containers of the static pod, with the downloader of Metal3.
 func TestRebootsOffline(t *testing.T) {
 	t.Parallel()
 	n, server := newBootingNode(t)
@@ -35,8 +35,8 @@ func TestRebootsOffline(t *testing.T) {
 		}
 		n.startIronic()
 		n.start()
-		eventually(t, patient, "the node takes the VIP", heldBy(n, n))
-		eventually(t, patient, "the guard gives the VIP a lease", leased(n))
+		eventually(t, patient, "the node claims the VIP", heldBy(n, n))
+		eventually(t, patient, "the guard adds a lease to the VIP", leased(n))
 		n.stopIronic()
 		killAll(t, n)
 		eventually(t, generous, "the lease of the VIP ends", noHolder(n))
@@ -47,7 +47,7 @@ func TestRebootsOffline(t *testing.T) {
 	must(t, err)
 	must(t, os.Truncate(ramdisk, int64(len(whole)/2)))
 	ended := n.initialize()
-	eventually(t, generous, "half a ramdisk is found", n.logs("The download failed. Check the network, the proxy and "+
+	eventually(t, generous, "the truncated ramdisk is found", n.logs("The download failed. Check the network, the proxy and "+
 		"spec.ironic.ramdisk, or provide the files and delete the record"))
 	n.serveRamdisk(t)
 	if err := <-ended; err != nil {
@@ -58,7 +58,7 @@ func TestRebootsOffline(t *testing.T) {
 	}
 }
 
-// ramdiskServer is where the node finds its server of ramdisks.
+// ramdiskServer is the address of the server of ramdisks for the node.
 const ramdiskServer = "127.0.0.1:8080"
 
 func newBootingNode(t *testing.T) (*node, *http.Server) {
@@ -95,7 +95,7 @@ func (n *node) serveRamdisk(t *testing.T) *http.Server {
 	return server
 }
 
-// initialize runs the containers before Ironic that make files, one after the other, until one of them fails.
+// initialize runs the init containers one after the other, until one of them fails.
 func (n *node) initialize() <-chan error {
 	t := n.lab.t
 	t.Helper()
@@ -119,7 +119,7 @@ func (n *node) initialize() <-chan error {
 	return ended
 }
 
-// runContainer runs the command of a container with its variables and its user, and the folders of the node.
+// runContainer runs the command of a container with its variables and user, in the folders of the node.
 func (n *node) runContainer(container corev1.Container) error {
 	paths := strings.NewReplacer(
 		"/tools/guard", n.lab.binary, pods.GuardProgram, n.lab.binary, "/usr/local/bin", n.path(),

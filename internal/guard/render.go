@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 )
 
-// pages remembers what was rendered last, because it is asked for all the time and changes hardly ever. It is good for
-// one version of the settings.
+// pages keeps the last rendered configuration, which is requested often and changes rarely. It is valid for one
+// version of the settings.
 type pages struct {
 	rendered, handedOver bool
 
@@ -20,8 +20,8 @@ type pages struct {
 	err  error
 }
 
-// page is keepalived.conf. A keepalived that follows one that died while it held the addresses starts with resume, and
-// reads config after the span.
+// page is keepalived.conf. A keepalived that replaces one that died with the VIP starts with resume, and reads config
+// after the span.
 type page struct {
 	config, resume []byte
 	span           time.Duration
@@ -36,7 +36,7 @@ func (p *pages) render(settings vip.NodeSettings, node string, seen address.Inte
 	return p.page, p.err
 }
 
-// renderFor fills what only the node knows into keepalived.conf: its name, its own addresses and its rank.
+// renderFor renders keepalived.conf with the values of the node: its name, addresses and rank.
 func renderFor(settings vip.NodeSettings, node string, seen address.Interface, handedOver bool) (page, error) {
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
 		network := netip.PrefixFrom(virtual.Address, virtual.Network.Bits())

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 )
 
-// benchmarkRendering makes all that a machine gets, and adds it to its bootstrap data.
+// benchmarkRendering renders all files of a machine into its bootstrap data.
 func benchmarkRendering(b *testing.B, all *measures) {
 	b.Helper()
 	took := all.row("rendering for one machine, into its bootstrap data", "ms", 5)
@@ -35,7 +35,7 @@ func benchmarkRendering(b *testing.B, all *measures) {
 	}
 	bootstrap := []byte("## template: jinja\n#cloud-config\nruncmd:\n- kubeadm init --node-name {{ ds.meta_data.name }}\n")
 	for b.Loop() {
-		// The first ones of a program are slow, and there is time for many.
+		// The first iterations of a program are slow.
 		for range 20 {
 			began := time.Now()
 			files, err := controlplane.Files(endpoint)

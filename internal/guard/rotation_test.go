@@ -23,9 +23,9 @@ func TestAuthorityRotates(t *testing.T) {
 		return ""
 	})
 	if failures := n.metric("probe_failures_total"); failures != "" {
-		t.Fatalf("the web server still has its certificate, and the guard says %s", failures)
+		t.Fatalf("the web server still has its certificate, but the guard reports %s", failures)
 	}
-	eventually(t, generous, "the guard knows of the change", n.logs("The certificate authority changes"))
+	eventually(t, generous, "the guard logs the change", n.logs("The certificate authority changes"))
 	n.serveWith(next)
 	eventually(t, generous, "the guard has seen the new certificate", n.logs("No longer: The certificate authority changes"))
 	if held := heldBy(n, n)(); held != "" {
@@ -33,19 +33,19 @@ func TestAuthorityRotates(t *testing.T) {
 	}
 
 	n.serveWith(n.lab.issued)
-	eventually(t, generous, "the authority before counts no longer", noHolder(n))
+	eventually(t, generous, "the previous authority does not count", noHolder(n))
 	if failures := n.metric("probe_failures_total"); !strings.Contains(failures, `"CertificateWrong"`) {
 		t.Errorf("the reason is %s", failures)
 	}
 }
 
-// checks is how often the guard has checked Ironic.
+// checks returns the number of checks of Ironic.
 func (n *node) checks() (count int) {
 	_, _ = fmt.Sscanf(n.metric("probe_duration_seconds_count"), "metal3_guard_probe_duration_seconds_count %d", &count)
 	return count
 }
 
-// logs returns nothing once the guard has said this.
+// logs returns nothing once the guard has logged the text.
 func (n *node) logs(text string) func() string {
 	return func() string {
 		if strings.Contains(n.said.String(), `"`+text+`"`) {

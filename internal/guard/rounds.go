@@ -22,45 +22,47 @@ import (
 )
 
 const (
-	// filesInterval is how soon an edit of the override file counts, and how long a damaged track file stays damaged.
+	// filesInterval limits the delay of an edit of the override file, and how long a damaged track file stays
+	// damaged.
 	filesInterval = 200 * time.Millisecond
 
-	// checkPatience is how old the last check of Ironic may be before its result counts no longer.
+	// checkPatience is the maximum age of the last check of Ironic.
 	checkPatience = 10 * time.Second
 
 	// nodeInterval is how often the Node object is read.
 	nodeInterval = 5 * time.Second
 
-	// longestLeaseInterval is how often the guard extends the lease of the VIP at least.
+	// longestLeaseInterval is the maximum interval of renewals of the lease of the VIP.
 	longestLeaseInterval = 250 * time.Millisecond
 
-	// shortestLease is long enough for a guard that gets no processor for a second and a half.
+	// shortestLease tolerates a guard without processor time for a second and a half.
 	shortestLease = 2 * time.Second
 
-	// filesPatience is how old the last look at the files may be for the guard to extend the lease: keepalived reads what
-	// the files said then.
+	// filesPatience is the maximum age of the track files for a renewal of the lease, because keepalived reads these
+	// files.
 	filesPatience = 5 * time.Second
 
-	// doubtPause lies between a check that failed at once and the next one, while Ironic still counts as well.
+	// doubtPause is the time between a check that failed at once and the next one, while Ironic still counts as
+	// healthy.
 	doubtPause = 500 * time.Millisecond
 
-	// listenPause lies between two attempts to listen: to VRRP, or to changes of the interface.
+	// listenPause is the time between two attempts to listen to VRRP or to watch the interface.
 	listenPause = 5 * time.Second
 )
 
-// leaseValidity is for how long the kernel keeps the address without the guard: as long as the others wait for a
-// holder that is silent, in whole seconds. So a stall that the others tolerate does not cost the VIP, and an address
-// that is left behind is on two nodes for less than a second.
+// leaseValidity is how long the kernel keeps the VIP without the guard: as long as the peers wait for a silent
+// holder, in whole seconds. A stall that the peers tolerate does not cost the VIP, and a leftover VIP is on two nodes
+// for less than a second.
 func leaseValidity(timers keepalived.Timers) time.Duration {
 	return max((timers.Missed() + time.Second - 1).Truncate(time.Second), shortestLease)
 }
 
-// leaseInterval is how often the guard extends the lease of the VIP: often enough for two renewals that come late.
+// leaseInterval is the interval of renewals of the lease of the VIP. It tolerates two late renewals.
 func leaseInterval(timers keepalived.Timers) time.Duration {
 	return min(longestLeaseInterval, timers.Tolerated()/3)
 }
 
-// checkIronic looks at the Ironic of this node, again and again.
+// checkIronic checks the Ironic of this node until the context ends.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	g.aim(settings)
 	for {
@@ -85,14 +87,14 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		well := g.debounce.Add(err, time.Now(), g.facts.snapshot().holding)
 		if before := g.facts.setIronic(well, time.Now()); before != well {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
-			notify(g.look)
+			notify(g.update)
 		}
 		pause(ctx, g.untilNextCheck(began, well, err))
 	}
 }
 
-// untilNextCheck is the time from now to the next check, where the last check began at began. The first refused
-// connection or negative answer makes the next check follow soon. A timeout does not.
+// untilNextCheck returns the time to the next check, with the start of the last one. After the first refused
+// connection or negative answer the next check follows soon. A timeout has no such effect.
 func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.Duration {
 	if well && failure != nil && !health.IsSlow(failure) {
 		return time.Until(began.Add(doubtPause))
@@ -104,7 +106,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 	switch {
 	case !g.facts.snapshot().linked(member.Timers(settings), time.Now()):
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
-	case !looksAtIronic(settings):
+	case !checksIronic(settings):
 		return nil
 	}
 	if g.prober == nil {
@@ -118,9 +120,9 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 	return err
 }
 
-// aim lets the prober check what the settings name. There is none until the authority can be read.
+// aim sets the target of the prober by the settings. The prober is nil until the authority can be read.
 func (g *guard) aim(settings vip.NodeSettings) {
-	if !looksAtIronic(settings) {
+	if !checksIronic(settings) {
 		return
 	}
 	target := health.Target{
@@ -144,7 +146,7 @@ func (g *guard) aim(settings vip.NodeSettings) {
 	}
 }
 
-// followInterface enters all changes of the interface, and listens to VRRP on it while it is there.
+// followInterface stores all changes of the interface, and listens to VRRP on it while it exists.
 func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) {
 	var listeners sync.WaitGroup
 	defer listeners.Wait()
@@ -158,9 +160,9 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 		if arrived {
 			notify(g.arrived)
 		}
-		notify(g.look)
+		notify(g.update)
 		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
-			// The next holder must not hear late what this node has sent as a holder.
+			// The next holder must not receive old packets of this node.
 			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
 		}
 		if seen.Index == listening {
@@ -189,7 +191,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	}
 }
 
-// keepLease gives each address a lease as soon as it arrives, and extends that while this node means to hold it.
+// keepLease adds a lease to each VIP as soon as it arrives, and renews it while this node may hold the VIP.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	interval := leaseInterval(member.Timers(settings))
 	due := time.NewTimer(interval)
@@ -214,14 +216,14 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// extends says whether this node means to hold the address that it has: all of a pair or the one that could be added.
-// Where another node goes on speaking as the holder, an address that is still here is a leftover, and its lease ends.
+// extends returns true if this node may hold the VIPs that it has: both, or the one that could be added. If another
+// node keeps advertising as the holder, the VIP of this node is a leftover, and its lease ends.
 func (g *guard) extends() bool {
 	current := g.facts.snapshot()
 	return current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
 }
 
-// readNode asks for the annotations, again and again. Without an answer the last one stays.
+// readNode reads the annotations at an interval. After an error the last answer stays.
 func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 	const cache = "armed-answer.json"
 	reader := node.Reader{
@@ -234,7 +236,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 	}
 	cached := reader.Cached()
 	if peers, known := g.peers.Load().(string); known {
-		// A cache that cannot be written says what was true before.
+		// A cache that cannot be written has an older answer.
 		cached.Peers = peers
 	}
 	g.enterAnswer(cached)
@@ -246,25 +248,25 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		if err == nil {
 			g.enterAnswer(said)
 			err = reader.Store(said)
-			g.logOnce("cache", "Cannot keep what the Node object says", err)
+			g.logOnce("cache", "Cannot store the annotations of the Node object", err)
 			err = nil
 		} else {
 			g.facts.nodeErrors.Inc()
 		}
-		g.logOnce("node", "Cannot read the Node object and goes by the last answer", err)
+		g.logOnce("node", "Cannot read the Node object, keeping the last answer", err)
 		pause(ctx, nodeInterval)
 	}
 }
 
 func (g *guard) enterAnswer(said node.Said) {
 	g.facts.setAnnotation(said.Armed)
-	notify(g.look)
+	notify(g.update)
 	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
 		notify(g.reread)
 	}
 }
 
-// readOverride returns what a person wrote into the file that overrules the policy.
+// readOverride returns the answer in the file that overrides the policy.
 func readOverride(path string) policy.Answer {
 	content, err := os.ReadFile(path)
 	switch {
@@ -283,7 +285,7 @@ func readOverride(path string) policy.Answer {
 	}
 }
 
-// pause waits, but not past the end of the context.
+// pause waits for the duration or the end of the context.
 func pause(ctx context.Context, duration time.Duration) {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()

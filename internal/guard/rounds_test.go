@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// TestLease holds the lease of the VIP against what the other nodes tolerate, and against when they take over.
+// TestLease compares the lease of the VIP with the time that the other nodes tolerate, and with their takeover.
 func TestLease(t *testing.T) {
 	for name, timers := range map[string]keepalived.Timers{
 		"default":       {Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
@@ -24,19 +24,19 @@ func TestLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lease := leaseValidity(timers)
 			if shortest := lease - leaseInterval(timers); shortest < timers.Tolerated() {
-				t.Errorf("a stall of %s may cost the VIP, and the others tolerate %s", shortest, timers.Tolerated())
+				t.Errorf("a stall of %s may cost the VIP, but the peers tolerate %s", shortest, timers.Tolerated())
 			}
 			for _, priority := range keepalived.Priorities() {
 				// The last advertisement was sent at most an interval before the guard died.
 				if shared := lease - (timers.DownTime(priority) - timers.Interval); shared >= time.Second {
-					t.Errorf("a node of priority %d has the address %s before the lease of %s ends", priority, shared, lease)
+					t.Errorf("a node of priority %d has the VIP %s before the lease of %s ends", priority, shared, lease)
 				}
 			}
 		})
 	}
 }
 
-// TestLeaseInterval: two renewals may fail before the lease counts as renewed too late.
+// TestLeaseInterval requires that two renewals may fail before the lease counts as renewed too late.
 func TestLeaseInterval(t *testing.T) {
 	for _, timers := range []keepalived.Timers{
 		{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin},
@@ -48,8 +48,8 @@ func TestLeaseInterval(t *testing.T) {
 	}
 }
 
-// TestChecksThatEnd is the one way to lose an Ironic that no other program can cause: the checks end.
-func TestChecksThatEnd(t *testing.T) {
+// TestChecksStop stops the checks of Ironic.
+func TestChecksStop(t *testing.T) {
 	settings := vip.NodeSettings{
 		Role: vip.Management, Standby: vip.Warm, AdvertisementInterval: vip.Duration(300 * time.Millisecond),
 	}
@@ -66,10 +66,10 @@ func TestChecksThatEnd(t *testing.T) {
 		after time.Duration
 		fit   bool
 	}{
-		{"the last check was just now", 0, true},
-		{"the last check may still be believed", checkPatience - time.Nanosecond, true},
+		{"the last check is new", 0, true},
+		{"the last check still counts", checkPatience - time.Nanosecond, true},
 		{"the last check is too old", checkPatience, false},
-		{"it stays so", time.Hour, false},
+		{"the last check is much too old", time.Hour, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g.writeFiles(settings, began.Add(test.after))
@@ -82,6 +82,6 @@ func TestChecksThatEnd(t *testing.T) {
 	g.facts.setIronic(true, began.Add(time.Hour))
 	g.writeFiles(settings, began.Add(time.Hour))
 	if said, err := os.ReadFile(inState(settings, track.IronicOK)); err != nil || string(said) != track.Value(true) {
-		t.Errorf("after another check %s says %q, %v", track.IronicOK, said, err)
+		t.Errorf("after another check %s is %q, %v", track.IronicOK, said, err)
 	}
 }

@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// DefaultListen is where metrics and health are served: on the node alone.
+	// DefaultListen is the address of metrics and health checks, reachable only from the node.
 	DefaultListen = "127.0.0.1:9650"
 
-	// beatPatience is how old the last look at the policy may be for the guard to count as alive.
+	// beatPatience is the maximum age of the last decision of a live guard.
 	beatPatience = 10 * time.Second
 
-	// listenAgain is the pause after an address that could not be listened on.
+	// listenAgain is the time before the next attempt to listen.
 	listenAgain = 10 * time.Second
 )
 
-// serve answers until the context ends. If the port is taken, serve retries and the guard works on: holding the VIP
-// matters more than metrics.
+// serve serves metrics and health checks until the context ends. If the port is taken, serve retries.
 func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 	server := &http.Server{Handler: handler(facts), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -49,7 +48,7 @@ func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 func handler(facts *facts) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(facts.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2}))
-	mux.HandleFunc("GET /livez", answer(func() error { return facts.lives(time.Now()) }))
+	mux.HandleFunc("GET /livez", answer(func() error { return facts.checkDecisions(time.Now()) }))
 	mux.HandleFunc("GET /readyz", answer(func() error { return facts.ready(time.Now()) }))
 	return mux
 }
@@ -64,24 +63,24 @@ func answer(check func() error) http.HandlerFunc {
 	}
 }
 
-// lives says whether the guard does its rounds. keepalived may be down for good reasons, and the guard starts it.
-func (f *facts) lives(now time.Time) error {
+// checkDecisions returns an error if the guard makes no decisions. It ignores keepalived, which the guard restarts.
+func (f *facts) checkDecisions(now time.Time) error {
 	if age := now.Sub(f.snapshot().beat); age > beatPatience {
-		return fmt.Errorf("the guard has not looked at its files for %s", age.Round(time.Second))
+		return fmt.Errorf("the guard has not updated its files for %s", age.Round(time.Second))
 	}
 	return nil
 }
 
-// ready says whether this node takes part, as holder or as standby.
+// ready returns an error unless this node takes part, as holder or as standby.
 func (f *facts) ready(now time.Time) error {
 	current := f.snapshot()
 	switch {
-	case f.lives(now) != nil:
-		return f.lives(now)
+	case f.checkDecisions(now) != nil:
+		return f.checkDecisions(now)
 	case current.unusable != nil:
 		return fmt.Errorf("the settings cannot be used: %w", current.unusable)
 	case current.seen.Index == 0:
-		return errors.New("the network interface is not there")
+		return errors.New("the network interface does not exist")
 	case !current.running:
 		return errors.New("keepalived does not run")
 	default:

@@ -14,23 +14,23 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// DefaultSettings is where the settings of a node lie.
+// DefaultSettings is the path of the settings of a node.
 const DefaultSettings = "/etc/kubernetes/metal3-ironic/guard.json"
 
-// DefaultState is the state directory when there are no settings to say so.
+// DefaultState is the state directory without settings.
 const DefaultState = "/run/metal3-ironic"
 
-// Variables of the environment that replace the file of settings, for those who want an address and nothing else.
+// Variables of the environment that replace the settings file, for a VIP without Ironic.
 const (
 	variableAddress   = "PROVISIONING_IP"
 	variablePrefix    = "PROVISIONING_CIDR"
 	variableInterface = "PROVISIONING_INTERFACE"
 )
 
-// defaultInterface is the name that Ironic's images assume too.
+// defaultInterface is also the default of the images of Ironic.
 const defaultInterface = "provisioning"
 
-// loadSettings reads the file, or the environment where there is no file and PROVISIONING_IP is set.
+// loadSettings reads the file, or the environment if there is no file and PROVISIONING_IP is set.
 func loadSettings(options Options) (vip.NodeSettings, error) {
 	content, err := os.ReadFile(options.Settings)
 	if os.IsNotExist(err) && options.Getenv(variableAddress) != "" {
@@ -43,9 +43,8 @@ func loadSettings(options Options) (vip.NodeSettings, error) {
 	return vip.Decode(content)
 }
 
-// settingsFromEnvironment makes settings that hold PROVISIONING_IP wherever the guard runs, first come first served,
-// without looking at Ironic. All nodes with the same address find one another, because the virtual router ID comes from
-// the address.
+// settingsFromEnvironment returns settings that hold PROVISIONING_IP on the first node that claims it, without checks
+// of Ironic. The nodes with the same VIP form a group, because the virtual router ID is derived from the VIP.
 func settingsFromEnvironment(getenv func(string) string, state string) (vip.NodeSettings, error) {
 	address, err := netip.ParseAddr(getenv(variableAddress))
 	if err != nil {
@@ -79,7 +78,7 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 	}, nil
 }
 
-// prefixLength reads "24" or "192.0.2.0/24". Without it the address stands alone on the interface.
+// prefixLength parses "24" or "192.0.2.0/24". Without a text the VIP has a prefix of its full length.
 func prefixLength(address netip.Addr, text string) (int, error) {
 	if text == "" {
 		return address.BitLen(), nil
@@ -100,8 +99,7 @@ func prefixLength(address netip.Addr, text string) (int, error) {
 	return length, nil
 }
 
-// withPeers adds addresses to a list of peers, which stays sorted. It leaves the list as it is if it cannot read one of
-// them.
+// withPeers adds addresses to a sorted list of peers. After an error the list is unchanged.
 func withPeers(peers []netip.Addr, text string) ([]netip.Addr, error) {
 	all := slices.Clone(peers)
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -115,12 +113,12 @@ func withPeers(peers []netip.Addr, text string) ([]netip.Addr, error) {
 	return slices.Compact(all), nil
 }
 
-// looksAtIronic says whether the settings name an Ironic to look at.
-func looksAtIronic(settings vip.NodeSettings) bool {
+// checksIronic returns true if the settings name an Ironic to check.
+func checksIronic(settings vip.NodeSettings) bool {
 	return settings.Files.Socket != ""
 }
 
-// virtualAddresses of the settings, without prefixes.
+// virtualAddresses returns the VIPs without prefixes.
 func virtualAddresses(settings vip.NodeSettings) []netip.Addr {
 	addresses := make([]netip.Addr, len(settings.VirtualIPs))
 	for i, address := range settings.VirtualIPs {
@@ -129,7 +127,7 @@ func virtualAddresses(settings vip.NodeSettings) []netip.Addr {
 	return addresses
 }
 
-// fingerprint changes when the file does.
+// fingerprint changes with the file.
 func fingerprint(path string) uint64 {
 	sum := fnv.New64a()
 	if info, err := os.Stat(path); err == nil {

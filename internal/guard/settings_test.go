@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWithPeers: an annotation adds peers, and never takes one away.
+// TestWithPeers requires that an annotation only adds peers.
 func TestWithPeers(t *testing.T) {
 	t.Parallel()
 	parse := func(texts ...string) []netip.Addr {
@@ -26,10 +26,10 @@ func TestWithPeers(t *testing.T) {
 		"nothing":   {reason: "no annotation", want: before},
 		"one":       {reason: "a further node", text: "172.22.0.22", want: parse("172.22.0.10", "172.22.0.21", "172.22.0.22")},
 		"both":      {reason: "of two families", text: "fd00::22, 172.22.0.9", want: parse("172.22.0.9", "172.22.0.10", "172.22.0.21", "fd00::22")},
-		"known":     {reason: "keepalived refuses a peer that is there twice", text: "172.22.0.21", want: before},
-		"name":      {reason: "the rest of a damaged list is as doubtful", text: "172.22.0.22,node-23", want: before, failed: true},
-		"network":   {reason: "is no node", text: "172.22.0.0/24", want: before, failed: true},
-		"multicast": {reason: "is no node", text: "224.0.0.18", want: before, failed: true},
+		"known":     {reason: "keepalived refuses a duplicate peer", text: "172.22.0.21", want: before},
+		"name":      {reason: "a partly invalid list is ignored", text: "172.22.0.22,node-23", want: before, failed: true},
+		"network":   {reason: "a network is no node", text: "172.22.0.0/24", want: before, failed: true},
+		"multicast": {reason: "a multicast address is no node", text: "224.0.0.18", want: before, failed: true},
 		"zone":      {reason: "keepalived has no zones", text: "fd00::22%eth0", want: before, failed: true},
 	} {
 		got, err := withPeers(before, test.text)

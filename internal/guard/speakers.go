@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
 )
 
-// listen enters what is heard of VRRP in one family.
+// listen records the VRRP advertisements of one IP family.
 func (g *guard) listen(ctx context.Context, settings vip.NodeSettings, index int, isIPv4 bool) {
 	//nolint:gosec // The kernel keeps an index in 31 bits.
 	device := advert.Device{Name: settings.Interface, Index: int32(index)}
@@ -22,14 +22,14 @@ func (g *guard) listen(ctx context.Context, settings vip.NodeSettings, index int
 		})
 		g.logOnce("listen", "Cannot listen to VRRP", err)
 		if err != nil {
-			// Who is deaf must not take silence for an answer.
+			// A deaf node must not count silence.
 			g.ledger.CannotHear(time.Now(), time.Duration(settings.TakeoverAfterSilence))
 		}
 		pause(ctx, listenPause)
 	}
 }
 
-// groupOf is what speakers are compared with.
+// groupOf returns the VRRP group of this node.
 func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 	own := make([]netip.Addr, 0, len(seen.Addresses))
 	for _, prefix := range seen.Addresses {

@@ -17,20 +17,20 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 )
 
-// storm is something that befalls the holder.
+// storm is a fault of the holder.
 type storm struct {
 	name string
-	// strike begins and ends it. The holder takes part again some time after.
+	// strike begins and ends the fault. The holder takes part again some time later.
 	strike func(*testing.B, *node)
-	// moves is true where another node may take the VIP over, and with it an Ironic with an empty database.
+	// moves is true if another node may claim the VIP, and with it an Ironic with an empty database.
 	moves bool
-	// shares is true where two nodes answer for the VIP for a while.
+	// shares is true if two nodes answer for the VIP for a while.
 	shares bool
-	// divides is true where no node can know of the others, so that two Ironics are active.
+	// divides is true if the nodes cannot communicate, so that two Ironics are active.
 	divides bool
 }
 
-// storms are ordered by how much they harm.
+// storms are sorted by severity.
 func (s *stage) storms() []storm {
 	return []storm{
 		{name: "CPU stalled for 1 s", strike: s.stall(time.Second)},
@@ -45,7 +45,7 @@ func (s *stage) storms() []storm {
 		{name: "CPU stalled for 3.7 s", strike: s.stall(3700 * time.Millisecond), moves: true, shares: true},
 		{name: "cable out for 3 s", strike: flap(3 * time.Second), moves: true},
 		{name: "cable out for 10 s", strike: flap(10 * time.Second), moves: true},
-		{name: "guard told to end", strike: s.endGuard, moves: true},
+		{name: "guard ended", strike: s.endGuard, moves: true},
 		{name: "demoted by its file", strike: s.demote, moves: true},
 		{name: "vip pod killed, and not started", strike: s.killPod, moves: true, shares: true},
 		{name: "node rebooted", strike: s.reboot, moves: true},
@@ -54,8 +54,8 @@ func (s *stage) storms() []storm {
 	}
 }
 
-// suffering is what a storm did, each time that it struck.
-type suffering struct {
+// measured are the measurements of a storm, one for each run.
+type measured struct {
 	storm        storm
 	address, api []time.Duration
 	shared       time.Duration
@@ -63,8 +63,8 @@ type suffering struct {
 	kept, struck int
 }
 
-// suffer lets a storm strike the holder, and enters what came of it once all is well again.
-func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
+// measure causes a storm on the holder, and records the effects after the recovery.
+func (s *stage) measure(b *testing.B, what storm, entered *measured) {
 	b.Helper()
 	holder := s.holder()
 	name := fmt.Sprintf("before-%d", time.Now().UnixNano())
@@ -80,9 +80,9 @@ func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
 	entered.shared = max(entered.shared, shared)
 	active := s.active.shared(began)
 	entered.active = max(entered.active, active)
-	switch known := s.forget(b, name); {
+	switch known := s.deleteNode(b, name); {
 	case known && what.divides:
-		b.Errorf("%s: the database that %s had before is back", what.name, holder.name)
+		b.Errorf("%s: the previous database of %s is back", what.name, holder.name)
 	case known:
 		entered.kept++
 	case !what.moves:
@@ -96,7 +96,7 @@ func (s *stage) suffer(b *testing.B, what storm, entered *suffering) {
 	}
 }
 
-// enrol makes the Ironic of the holder know a node.
+// enrol registers a node in the Ironic of the holder.
 func (s *stage) enrol(b *testing.B, name string) {
 	b.Helper()
 	eventually(b, time.Minute, "Ironic takes a node", func() string {
@@ -105,10 +105,10 @@ func (s *stage) enrol(b *testing.B, name string) {
 	})
 }
 
-// forget removes the node, and reports whether Ironic still knew it.
-func (s *stage) forget(b *testing.B, name string) (known bool) {
+// deleteNode deletes the node, and returns true if Ironic still had it.
+func (s *stage) deleteNode(b *testing.B, name string) (known bool) {
 	b.Helper()
-	eventually(b, time.Minute, "Ironic says whether it knows the node", func() string {
+	eventually(b, time.Minute, "Ironic answers for the node", func() string {
 		err := nodes.Delete(b.Context(), s.api, name).ExtractErr()
 		known = err == nil
 		if gophercloud.ResponseCodeIs(err, 404) {
@@ -126,17 +126,17 @@ func text(err error) string {
 	return err.Error()
 }
 
-// benchmarkStorms prints the matrix: how long the VIP and the API of Ironic were away, whether the database was kept, and
-// for how long two nodes answered for the VIP, and two Ironics were active.
+// benchmarkStorms prints a matrix: how long the VIP and the API of Ironic were unavailable, whether the database was
+// kept, and how long two nodes answered for the VIP and two Ironics were active.
 func benchmarkStorms(b *testing.B) {
 	b.Helper()
 	s := newStage(b)
-	var matrix []*suffering
+	var matrix []*measured
 	for _, what := range s.storms() {
-		entered := &suffering{storm: what}
+		entered := &measured{storm: what}
 		b.Run(strings.ReplaceAll(what.name, ",", ""), func(b *testing.B) {
 			for b.Loop() {
-				s.suffer(b, what, entered)
+				s.measure(b, what, entered)
 			}
 		})
 		if entered.struck > 0 {
@@ -146,7 +146,7 @@ func benchmarkStorms(b *testing.B) {
 	printStorms(matrix)
 }
 
-func printStorms(matrix []*suffering) {
+func printStorms(matrix []*measured) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-38s %8s %8s %8s %8s %9s %8s %8s\n", "", "VIP away", "worst", "API away", "worst", "database", "shared",
 		"active")
@@ -184,7 +184,7 @@ func (s *stage) stall(span time.Duration) func(*testing.B, *node) {
 	}
 }
 
-// flap takes the carrier from the holder for a while.
+// flap removes the carrier of the holder for a while.
 func flap(span time.Duration) func(*testing.B, *node) {
 	return func(b *testing.B, holder *node) {
 		b.Helper()
@@ -194,7 +194,7 @@ func flap(span time.Duration) func(*testing.B, *node) {
 	}
 }
 
-// lose drops three packets of ten that reach the holder or leave it.
+// lose drops three of ten packets from and to the holder.
 func lose(span time.Duration) func(*testing.B, *node) {
 	return func(b *testing.B, holder *node) {
 		b.Helper()
@@ -220,7 +220,7 @@ func lose(span time.Duration) func(*testing.B, *node) {
 	}
 }
 
-// killGuard ends the guard without a word, and keepalived with it, as a container that runs out of memory.
+// killGuard kills the guard, and keepalived with it, as in a container that runs out of memory.
 func (s *stage) killGuard(b *testing.B, holder *node) {
 	b.Helper()
 	kill(b, append(holder.keepalivedProcesses(), holder.process.Process.Pid))
@@ -243,7 +243,7 @@ func (s *stage) restartImages(b *testing.B, holder *node) {
 func (s *stage) crashIronic(b *testing.B, holder *node) {
 	b.Helper()
 	holder.kubelet.crash()
-	eventually(b, generous, "the API is away", func() string { return s.meter.now() })
+	eventually(b, generous, "the API is unavailable", func() string { return s.meter.now() })
 }
 
 func (s *stage) endGuard(b *testing.B, holder *node) {
@@ -261,18 +261,18 @@ func (s *stage) demote(b *testing.B, holder *node) {
 	must(b, os.Remove(holder.path("etc", "armed")))
 }
 
-// killPod leaves the VIP on the interface of a machine that runs, without a program that removes it.
+// killPod leaves the VIP on the interface of a running machine, without a program that removes it.
 func (s *stage) killPod(b *testing.B, holder *node) {
 	b.Helper()
 	began := time.Now()
 	kill(b, append(holder.keepalivedProcesses(), holder.process.Process.Pid))
 	s.moves(b, began, holder)
-	eventually(b, generous, "the leftover goes", s.census.settled(500*time.Millisecond))
+	eventually(b, generous, "the kernel removes the leftover VIP", s.census.settled(500*time.Millisecond))
 	<-holder.ended
 	holder.start()
 }
 
-// reboot cuts power and cable, and lets the machine come back after twenty seconds.
+// reboot cuts power and cable, and restores them after twenty seconds.
 func (s *stage) reboot(b *testing.B, holder *node) {
 	b.Helper()
 	s.cut(b, holder)
@@ -280,7 +280,7 @@ func (s *stage) reboot(b *testing.B, holder *node) {
 	s.boot(b, holder)
 }
 
-// loseHost cuts power and cable. The machine comes back when all is over, for the storms after this one.
+// loseHost cuts power and cable. The machine returns at the end, for the following storms.
 func (s *stage) loseHost(b *testing.B, holder *node) {
 	b.Helper()
 	began := time.Now()
@@ -296,16 +296,16 @@ func (s *stage) cut(b *testing.B, holder *node) {
 	<-holder.ended
 }
 
-// boot gives a machine its cable and its guard back.
+// boot restores the cable and the guard of a machine.
 func (s *stage) boot(b *testing.B, holder *node) {
 	b.Helper()
-	// What is left of the address would be gone after the start of the machine.
-	eventually(b, generous, "the address leaves the dead node", noHolder(holder))
+	// The leftover VIP would be gone after the start of the machine.
+	eventually(b, generous, "the VIP leaves the dead node", noHolder(holder))
 	holder.turnPort(true)
 	holder.start()
 }
 
-// divide cuts the holder off from the others and from all clients, while it has a carrier.
+// divide separates the holder from the other nodes and all clients, while it has a carrier.
 func (s *stage) divide(_ *testing.B, holder *node) {
 	holder.move("br1")
 	<-time.After(10 * time.Second)

@@ -18,11 +18,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
-// counting says each of its starts, and that it was started again in its term. A shell that calls one program after the
-// other waits for a child that is stopped before its program begins, and does not look stopped itself.
+// counting prints each of its starts, and the variables of a restart. A shell that calls one program after the other
+// waits for a stopped child before the program of the child begins, and does not look stopped.
 const counting = "echo started $AGAIN; sleep 3600 & wait"
 
-// confirm writes what the guard writes when the VIP of the node belongs to the term.
+// confirm writes the record of a guard for a VIP that belongs to the term.
 func (n *node) confirm(name int64) {
 	n.record(term.Record{Term: name, Stamp: n.observe().Stamp(virtuals)})
 }
@@ -39,7 +39,7 @@ func (n *node) startTermGate(script string) *gated {
 	return n.startGate(false, script, "--until-lost", "--state="+n.path("run"), "--again=AGAIN=again")
 }
 
-// states returns nothing when all processes of the program have this state, as ps shows it.
+// states returns nothing when all processes of the program have this state of ps.
 func (g *gated) states(want string) func() string {
 	return func() string {
 		shells := g.processes("sh")
@@ -55,21 +55,20 @@ func (g *gated) states(want string) func() string {
 	}
 }
 
-// frozen and runs are the states of a program.
 func (g *gated) frozen() string { return g.states("T")() }
 func (g *gated) runs() string   { return g.states("R")() }
 
-// begins lets the term of a gate begin.
+// begins begins the term of a gate.
 func (g *gated) begins() {
 	t := g.lab.t
 	eventually(t, generous, "the program starts", g.says("started"))
 	g.arrive()
 	g.confirm(1)
 	// The gate reads the term before the VIP leaves.
-	eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
+	eventually(t, generous, "the gate has read the term", g.says("The term of the VIP began"))
 }
 
-// TestGateFreezes: the program stands still while the VIP is away, and continues in the same term only.
+// TestGateFreezes removes the VIP. The program is stopped meanwhile, and continues only in the same term.
 func TestGateFreezes(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -92,8 +91,8 @@ func TestGateFreezes(t *testing.T) {
 	g.diesAtOnce(time.Now())
 }
 
-// TestGateFreezesByItself: no standby takes the VIP while its lease is renewed in time, so the program runs just then. It
-// stands still before the VIP leaves, also after its node stood still.
+// TestGateFreezesByItself does not renew the lease. The program must stop before the VIP leaves, also after its node
+// was stopped: no standby claims the VIP as long as its lease is renewed in time.
 func TestGateFreezesByItself(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second
@@ -102,7 +101,7 @@ func TestGateFreezesByItself(t *testing.T) {
 		stall  bool
 	}{
 		"unrenewed": {"the guard is dead", false},
-		"stalled":   {"the gate stood still with the guard, and the next renewal came too late", true},
+		"stalled":   {"the gate was stopped with the guard, and the next renewal is late", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newLab(t).addNode("n")
@@ -111,7 +110,7 @@ func TestGateFreezesByItself(t *testing.T) {
 			n.lease()
 			before, _ := n.observe().Renewed(virtuals)
 			n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
-			eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
+			eventually(t, generous, "the gate has read the term", g.says("The term of the VIP began"))
 			n.renewing(patience+time.Second, patience/8, g.runs)
 			last, _ := n.observe().Renewed(virtuals)
 			if test.stall {
@@ -122,11 +121,11 @@ func TestGateFreezesByItself(t *testing.T) {
 			}
 			eventually(t, generous, test.reason, g.frozen)
 			if !n.holds(vip4) {
-				t.Error("the VIP left, so this shows nothing")
+				t.Error("the VIP left")
 			}
 			n.lease()
 			throughout(t, time.Second, "the guard has not confirmed the term", g.frozen)
-			// The guard has seen the same renewals, however many there were when it looked.
+			// The guard has seen the same renewals.
 			n.record(term.Record{Term: 1, Stamp: last + uint32(patience/(10*time.Millisecond)), Patience: patience})
 			n.lease()
 			eventually(t, generous, "the term is confirmed", g.runs)
@@ -137,8 +136,9 @@ func TestGateFreezesByItself(t *testing.T) {
 	}
 }
 
-// TestGateThatStoodStillAlone: the guard has renewed the lease all the time and has nothing to confirm anew.
-func TestGateThatStoodStillAlone(t *testing.T) {
+// TestStoppedGate stops only the gate. The guard renews the lease meanwhile and has no new term to
+// confirm.
+func TestStoppedGate(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second
 	n := newLab(t).addNode("n")
@@ -147,12 +147,12 @@ func TestGateThatStoodStillAlone(t *testing.T) {
 	n.lease()
 	before, _ := n.observe().Renewed(virtuals)
 	n.record(term.Record{Term: 1, Stamp: before, Patience: patience})
-	eventually(t, generous, "the gate knows the term", g.says("The term of the VIP began"))
+	eventually(t, generous, "the gate has read the term", g.says("The term of the VIP began"))
 	must(t, g.process.Signal(syscall.SIGSTOP))
-	// By then the gate would have looked at the interface again, also without an event.
+	// After this time the gate observes the interface again, also without an event.
 	n.renewing(11*time.Second, patience/8, func() string { return "" })
 	must(t, g.process.Signal(syscall.SIGCONT))
-	// It may freeze the program for as long as it reads.
+	// It may freeze the program until it has read all events.
 	n.renewing(patience+time.Second, patience/8, func() string { return "" })
 	n.renewing(time.Second, patience/8, g.runs)
 	if count := strings.Count(g.said.String(), "started"); count != 1 {
@@ -161,7 +161,7 @@ func TestGateThatStoodStillAlone(t *testing.T) {
 	eventually(t, generous, "the guard is dead", g.frozen)
 }
 
-// renewing renews the lease of the VIP again and again, and demands that the function returns nothing for as long.
+// renewing renews the lease of the VIP at an interval, and requires that the function returns nothing meanwhile.
 func (n *node) renewing(span, interval time.Duration, wrong func() string) {
 	n.lab.t.Helper()
 	renewed := time.Time{}
@@ -174,7 +174,7 @@ func (n *node) renewing(span, interval time.Duration, wrong func() string) {
 	})
 }
 
-// lease gives the node the VIP for a minute, or a minute more.
+// lease adds the VIP to the node for a minute, or renews it.
 func (n *node) lease() {
 	t := n.lab.t
 	t.Helper()
@@ -186,7 +186,7 @@ func (n *node) lease() {
 	must(t, n.links.AddrReplace(link, entry))
 }
 
-// TestGateStartsAgainInItsTerm: an Ironic that crashes comes back with its database, as long as no other node may have
+// TestGateStartsAgainInItsTerm lets Ironic crash. It restarts with its database, as long as no other node may have
 // changed the hosts.
 func TestGateStartsAgainInItsTerm(t *testing.T) {
 	t.Parallel()
@@ -203,8 +203,8 @@ func TestGateStartsAgainInItsTerm(t *testing.T) {
 	g.diesAtOnce(time.Now())
 }
 
-// TestGateSweeps: what a killed Ironic left on the disk is deleted before the next one starts, and not when an Ironic
-// starts again in its term.
+// TestGateSweeps requires that files of a killed Ironic are deleted before the next one starts, but not before a
+// restart in the same term.
 func TestGateSweeps(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -220,37 +220,37 @@ func TestGateSweeps(t *testing.T) {
 		"--sweep="+n.path("html", "redfish", "*"), "--renew="+n.path("html", "bundle"))
 	g.begins()
 	if strings.Contains(g.said.String(), "left.iso") {
-		t.Errorf("the file of the one before is left: %s", g.said)
+		t.Errorf("the file of the previous program remains: %s", g.said)
 	}
 	if _, err := os.Stat(n.path("html", "images", "kernel")); err != nil {
 		t.Error(err)
 	}
 	kill(t, g.processes("sh"))
-	eventually(t, generous, "it starts again", g.says("started again"))
+	eventually(t, generous, "the program restarts", g.says("started again"))
 	if !strings.Contains(g.said.String(), "mine.iso") {
-		t.Errorf("its own file is gone: %s", g.said)
+		t.Errorf("the file of the program is missing: %s", g.said)
 	}
 	if content, err := os.ReadFile(n.path("html", "bundle")); err != nil || string(content) != "part\n" {
-		t.Errorf("each start appends to a file that grows: %q, %v", content, err)
+		t.Errorf("the file grows with each start: %q, %v", content, err)
 	}
 }
 
-// TestGateSweepsBeforeItWaits: a cold standby shows nothing of what its Ironic wrote when it held the VIP.
+// TestGateSweepsBeforeItWaits requires that a cold standby has no files of its earlier Ironic.
 func TestGateSweepsBeforeItWaits(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
-	n.write("etc/metrics", "of hosts that another node has")
+	n.write("etc/metrics", "of an earlier Ironic")
 	n.startGate(false, counting, "--until-lost", "--while-vip", "--sweep="+n.path("etc", "metrics"))
-	eventually(t, generous, "it waits for the VIP", func() string {
+	eventually(t, generous, "the gate waits for the VIP", func() string {
 		if _, err := os.Stat(n.path("etc", "metrics")); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Sprint("the file is there: ", err)
+			return fmt.Sprint("the file exists: ", err)
 		}
 		return ""
 	})
 }
 
-// TestGateIsToldToEndWhileFrozen: a stopped program does not handle SIGTERM.
-func TestGateIsToldToEndWhileFrozen(t *testing.T) {
+// TestGateEndsWhileFrozen sends SIGTERM to a gate whose stopped program does not handle it.
+func TestGateEndsWhileFrozen(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
 	g := n.startTermGate(counting)
@@ -264,7 +264,8 @@ func TestGateIsToldToEndWhileFrozen(t *testing.T) {
 	}
 }
 
-// TestTerm: what lasts shorter than the others wait for the holder costs no database, and what another node serves does.
+// TestTerm causes faults. Faults that are shorter than the patience of the peers keep the database. A takeover by
+// another node does not.
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -281,10 +282,10 @@ func TestTerm(t *testing.T) {
 		gates[n] = n.startTermGate(counting)
 		n.start()
 		if n == a {
-			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+			eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
 		}
 	}
-	eventually(t, generous, "the second one takes part", b.ready)
+	eventually(t, generous, "the second node takes part", b.ready)
 	kept := gates[a]
 	for _, accident := range []struct {
 		what string
@@ -319,7 +320,7 @@ func TestTerm(t *testing.T) {
 			eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
 			accident.does()
 			eventually(t, generous, "the holder has the VIP", heldBy(a, both...))
-			throughout(t, 4*time.Second, "it keeps the VIP", heldBy(a, both...))
+			throughout(t, 4*time.Second, "the holder keeps the VIP", heldBy(a, both...))
 			eventually(t, generous, "Ironic runs", kept.runs)
 			if said := kept.said.String(); strings.Count(said, "started") != 1 {
 				t.Fatalf("Ironic lost its database: %s", said)
@@ -330,12 +331,12 @@ func TestTerm(t *testing.T) {
 	eventually(t, generous, "demotion", heldBy(b, both...))
 	kept.diesAtOnce(time.Now())
 	if said := gates[b].said.String(); strings.Count(said, "started") != 1 {
-		t.Errorf("the Ironic of the next holder was started again: %s", said)
+		t.Errorf("the Ironic of the next holder was restarted: %s", said)
 	}
 }
 
-// TestTermOfADividedControlPlane: two nodes have held the VIP at the same time, and it is unknown whose Ironic the
-// controllers used. Both databases end, also that of the node that keeps the VIP.
+// TestTermOfADividedControlPlane has two nodes that held the VIP at the same time. The controllers may have used
+// either Ironic. Both databases end, also that of the node that keeps the VIP.
 func TestTermOfADividedControlPlane(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -352,21 +353,21 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 		gates[n] = n.startTermGate(counting)
 		n.start()
 		if n == a {
-			eventually(t, generous, "the first one holds the VIP", heldBy(a, both...))
+			eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
 		}
 	}
-	eventually(t, generous, "the second one takes part", b.ready)
+	eventually(t, generous, "the second node takes part", b.ready)
 	a.move("br1")
 	eventually(t, generous, "each side has a holder", func() string { return heldBy(a, a)() + heldBy(b, b)() })
 	for _, n := range both {
-		eventually(t, generous, "each has its term", gates[n].says("The term of the VIP began"))
+		eventually(t, generous, "each database has its term", gates[n].says("The term of the VIP began"))
 	}
 	a.move("br0")
 	for _, n := range both {
 		gates[n].diesAtOnce(time.Now())
 	}
 	var holder *node
-	eventually(t, generous, "one of them holds the VIP", func() string {
+	eventually(t, generous, "one node holds the VIP", func() string {
 		wrong := []string{heldBy(a, both...)(), heldBy(b, both...)()}
 		if i := slices.Index(wrong, ""); i >= 0 {
 			holder = both[i]
@@ -376,11 +377,11 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 	})
 	gate := holder.startTermGate(counting)
 	eventually(t, generous, "the next database has its term", gate.says("The term of the VIP began"))
-	throughout(t, 4*time.Second, "and keeps it", gate.runs)
+	throughout(t, 4*time.Second, "the program keeps running", gate.runs)
 }
 
-// TestGateKillsWhatACrashLeaves: nothing of an Ironic that crashed goes on beside the next one.
-func TestGateKillsWhatACrashLeaves(t *testing.T) {
+// TestGateKillsLeftoversOfACrash requires that no process of a crashed Ironic runs beside the next one.
+func TestGateKillsLeftoversOfACrash(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	for name, test := range map[string]struct {
@@ -388,8 +389,8 @@ func TestGateKillsWhatACrashLeaves(t *testing.T) {
 		container      bool
 		left           int
 	}{
-		"group": {"a tool that Ironic has called", "sleep 1000 & ", false, 1},
-		"init":  {"a tool that has left the group", "sleep 1000 & setsid sleep 1000 & ", true, 2},
+		"group": {"a child process of Ironic", "sleep 1000 & ", false, 1},
+		"init":  {"a child process that has left the group", "sleep 1000 & setsid sleep 1000 & ", true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := l.addNode(name)
@@ -405,23 +406,23 @@ func TestGateKillsWhatACrashLeaves(t *testing.T) {
 				return differs(fmt.Sprint(test.left), fmt.Sprint(len(before)))
 			})
 			kill(t, g.processes("sh"))
-			eventually(t, generous, "it starts again", g.says("started again"))
+			eventually(t, generous, "the program restarts", g.says("started again"))
 			for _, pid := range before {
 				if strings.Contains(commandLine(pid), "1000") {
-					t.Errorf("%s: process %d goes on", test.reason, pid)
+					t.Errorf("%s: process %d still runs", test.reason, pid)
 				}
 			}
 		})
 	}
 }
 
-// commandLine is empty for a process that has ended.
+// commandLine returns an empty string for an ended process.
 func commandLine(pid int) string {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return string(content)
 }
 
-// TestGateWithoutDescriptors: a gate that cannot see the VIP lets nothing happen, and continues when it can.
+// TestGateWithoutDescriptors has a gate that cannot observe the VIP. It stops the program, and continues it later.
 func TestGateWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -438,7 +439,7 @@ func TestGateWithoutDescriptors(t *testing.T) {
 	eventually(t, generous, "the gate is blind", g.frozen)
 	throughout(t, time.Second, "the gate stays blind", g.frozen)
 	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &before, nil))
-	eventually(t, generous, "the VIP was here all the time", g.runs)
+	eventually(t, generous, "the VIP was on the node all the time", g.runs)
 	g.leave()
 	eventually(t, generous, "the gate sees that the VIP leaves", g.frozen)
 	if count := strings.Count(g.said.String(), "started"); count != 1 {

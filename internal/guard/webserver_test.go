@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// webServer is the web server of Ironic on a node, with files that follow a Secret as the kubelet writes it.
+// webServer is the web server of Ironic on a node, with files that follow a Secret as the kubelet mounts it.
 type webServer struct {
 	*node
 	root string
@@ -30,8 +30,8 @@ type webServer struct {
 	ended    <-chan error
 }
 
-// startWebServer runs the Apache of the root file system of Ironic with the templates of its image. The image has other
-// paths, and names of users that this machine does not know.
+// startWebServer runs the Apache of the root file system of Ironic with the templates of the image, with the paths
+// and users of this machine.
 func (n *node) startWebServer(issued material, passwords string) *webServer {
 	t := n.lab.t
 	t.Helper()
@@ -44,7 +44,7 @@ func (n *node) startWebServer(issued material, passwords string) *webServer {
 	for _, folder := range []string{"html/images", "conf/conf.d", "conf/ironic", "private"} {
 		must(t, os.MkdirAll(n.path(folder), 0o755))
 	}
-	// Its workers are another user.
+	// Its workers run as another user.
 	n.openFolders()
 	w.secret(issued, passwords)
 	paths := strings.NewReplacer(
@@ -68,7 +68,7 @@ func (n *node) startWebServer(issued material, passwords string) *webServer {
 	return w
 }
 
-// withoutBuiltIn leaves modules out that the Apache of Debian has built in.
+// withoutBuiltIn removes modules that the Apache of Debian has built in.
 func withoutBuiltIn(config string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(config) {
@@ -103,8 +103,8 @@ func (n *node) fillIn(root, template string) string {
 	return string(output)
 }
 
-// apache is the program in the root file system, with the libraries there. Like the script of the image it first writes
-// the passwords, and takes a while to come to the web server.
+// apache returns the command of Apache in the root file system, with its libraries. Like the script of the image it
+// first writes the passwords, and starts the web server after a while.
 func (w *webServer) apache() []string {
 	t := w.lab.t
 	loaders, err := filepath.Glob(filepath.Join(w.root, "usr/lib/*-linux-gnu/ld-linux-*.so.*"))
@@ -149,7 +149,7 @@ func (w *webServer) secret(issued material, passwords string) {
 	must(t, os.Rename(w.path("secret", "..data.new"), w.path("secret", "..data")))
 }
 
-// status is that of an answer to a user, for a client that accepts certificates of these authorities.
+// status returns the status of a request of a user, for a client that trusts these authorities.
 func (w *webServer) status(user, password string, authorities ...[]byte) (int, error) {
 	client := w.client()
 	client.Timeout = 5 * time.Second
@@ -188,8 +188,8 @@ func line(t *testing.T, user, password string) string {
 	return user + ":" + string(hash) + "\n"
 }
 
-// TestWebServerFollowsASecret rotates authority, certificate and credentials below the real web server. No client that
-// has the old ones or the new ones notices, and a download goes on.
+// TestWebServerFollowsASecret rotates authority, certificate and credentials of the real web server. Clients with the
+// old or the new ones are not interrupted, and a download completes.
 func TestWebServerFollowsASecret(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
@@ -203,7 +203,7 @@ func TestWebServerFollowsASecret(t *testing.T) {
 	t.Cleanup(func() { _ = behind.Close() })
 	must(t, os.Chmod(n.path("ironic.sock"), 0o777))
 
-	// The web server is not there yet, and the script before it must not end with this.
+	// The web server does not run yet, and the script before it must not end.
 	eventually(t, generous, "the script before the web server runs", func() string {
 		return differs("the script runs", strings.TrimSpace(n.said.String()))
 	})
@@ -222,18 +222,18 @@ func TestWebServerFollowsASecret(t *testing.T) {
 		w.answers(http.StatusOK, "third", "three", after.authority))
 	stop()
 	if errs := failed(); errs != nil {
-		t.Errorf("a client with old credentials noticed: %v", errs)
+		t.Errorf("a client with old credentials failed: %v", errs)
 	}
 	download()
 	_, err := w.status("second", "two", before.authority)
 	var untrusted *tls.CertificateVerificationError
 	if !errors.As(err, &untrusted) {
-		t.Errorf("who trusts only the old authority gets %v", err)
+		t.Errorf("a client of the old authority gets %v", err)
 	}
 
 	// The key of another certificate would end the web server.
 	w.secret(material{authority: after.authority, certificate: after.certificate, key: before.key}, line(t, "bad", "bad"))
-	eventually(t, generous, "the reason is told", func() string {
+	eventually(t, generous, "the log has the reason", func() string {
 		if strings.Contains(n.said.String(), "private key does not match public key") {
 			return ""
 		}
@@ -250,7 +250,7 @@ func TestWebServerFollowsASecret(t *testing.T) {
 	}
 }
 
-// download begins to read a large file. The function reads the rest.
+// download begins to read a large file. The returned function reads the rest.
 func (w *webServer) download(t *testing.T) (finish func()) {
 	t.Helper()
 	const size = 64 << 20
@@ -272,7 +272,7 @@ func (w *webServer) download(t *testing.T) (finish func()) {
 	}
 }
 
-// useAllTheTime asks with the credentials until it is stopped, and says what went wrong.
+// useAllTheTime sends requests with the credentials until it is stopped, and returns the errors.
 func (w *webServer) useAllTheTime(user, password string, authorities ...[]byte) (stop func(), failed func() error) {
 	ctx, cancel := context.WithCancel(w.lab.t.Context())
 	ended := make(chan error, 1)

@@ -4,9 +4,8 @@
 // After that the management Ironic keeps the VIP while it holds it. If it loses the VIP, it does not reclaim it: a
 // management machine that is switched on again after a pivot must not take the VIP from the cluster. The announcement
 // is a ConfigMap that the pod of Ironic mounts, because the API server may not answer during a handover.
-//
-// The manager writes the ConfigMap before clusterctl copies the first object. If it wrote it later and died before
-// that, the management Ironic would take the VIP from a cluster whose move an administrator completed. A management
+// The manager writes the ConfigMap before clusterctl copies the first object. Otherwise the management Ironic could
+// claim the VIP of a cluster after a crash of the manager, if an administrator then completed the move. A management
 // machine that restarts during a move does not claim the VIP until the Cluster is unpaused there.
 //
 // The package does not create the ConfigMap: without it, the cluster runs no such Ironic.
@@ -37,19 +36,19 @@ type Notice struct {
 	client client.Client
 
 	mutex sync.Mutex
-	// told is the last written value, by clusterID.
-	told map[string]bool
+	// written is the last written value, by clusterID.
+	written map[string]bool
 }
 
 // New returns a notice that writes with a client without a cache for ConfigMaps.
-func New(c client.Client) *Notice { return &Notice{client: c, told: map[string]bool{}} }
+func New(c client.Client) *Notice { return &Notice{client: c, written: map[string]bool{}} }
 
 // Tell writes whether a cluster is handed over, if the value differs from the last one. It returns an error if the API
 // server refuses the write, and nil if there is no ConfigMap.
 func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if told, known := n.told[clusterID]; known && told == handedOver {
+	if written, known := n.written[clusterID]; known && written == handedOver {
 		return nil
 	}
 	// Null removes a key.
@@ -67,6 +66,6 @@ func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) er
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the handover of cluster %s: %w", clusterID, err)
 	}
-	n.told[clusterID] = handedOver
+	n.written[clusterID] = handedOver
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 )
 
-// server is an API server that counts writes, and fails with what it is told.
+// server is an API server that counts writes, and fails with a given error.
 type server struct {
 	client client.Client
 	writes int
@@ -70,7 +70,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-func TestNobodyToTell(t *testing.T) {
+func TestTellWithoutAConfigMap(t *testing.T) {
 	s := newServer()
 	if err := handover.New(s.client).Tell(t.Context(), "c1", true); err != nil {
 		t.Errorf("there is no ConfigMap: %v", err)

@@ -30,7 +30,7 @@ type assumeCache struct {
 	pauses map[Key]pause
 }
 
-// facts are what is known about one host. The zero value means nothing.
+// facts is the recorded state of one host. The zero value has no state.
 type facts struct {
 	// machine is the machine that the host is assumed for. Its name is empty if there is none.
 	machine Key
@@ -138,7 +138,7 @@ func (a *assumeCache) outdate(current, desired *bmov1alpha1.BareMetalHost) (wasC
 	return !claimed && known.isConsumed(desired)
 }
 
-// observe compares a host from the cache with what is known about it. It returns true if an assumption, an outdated
+// observe compares a host from the cache with its facts. It returns true if an assumption, an outdated
 // version or a refusal ended, so that other machines may claim the host.
 func (a *assumeCache) observe(current *bmov1alpha1.BareMetalHost) (ended bool) {
 	key := client.ObjectKeyFromObject(current)

@@ -71,7 +71,7 @@ func (s *Store) Choose(ctx context.Context, wanted host.Wanted) (host.Choice, er
 	return s.chooseOnce(ctx, wanted)
 }
 
-// chooseOnce is Choose with what is known about refusals.
+// chooseOnce is Choose with the recorded refusals.
 func (s *Store) chooseOnce(ctx context.Context, wanted host.Wanted) (host.Choice, error) {
 	if wanted.Named != "" {
 		return s.chooseNamed(ctx, wanted)
@@ -133,7 +133,7 @@ func (s *Store) waitlist(namespace string) *waitlist {
 	return list
 }
 
-// chooseFree chooses from the pool. It returns false if the caller must look at all hosts: before the pool is complete,
+// chooseFree chooses from the pool. It returns false if the caller must search all hosts: before the pool is complete,
 // and to count them. For a count it also returns the sequence number of the search.
 func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, began uint64, done bool) {
 	s.mu.Lock()

@@ -65,7 +65,7 @@ type request struct {
 	strict                                                  bool
 }
 
-// shortage is what is known about a request that found no host. All machines with this request share it.
+// shortage is the state of a request that found no host. All machines with this request share it.
 type shortage struct {
 	// searched and counted are the sequence numbers of the last search, and of the last count of the hosts. A search lasts
 	// until the next gain, a count until the next change, and in a large namespace at least until fresh.

@@ -32,7 +32,7 @@ const (
 	password = "do-not-tell"
 )
 
-// fake is an Ironic of which every part can be replaced.
+// fake is an Ironic with replaceable handlers.
 type fake struct {
 	versions, drivers, conductors, nodes http.HandlerFunc
 }
@@ -74,7 +74,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/v1/drivers"):
 		f.drivers(w, r)
 	case !strings.HasPrefix(r.URL.Path, "/v1/drivers") && asked != ironicapi.MinimumVersion:
-		http.Error(w, "another version was asked for", http.StatusNotAcceptable)
+		http.Error(w, "another version was requested", http.StatusNotAcceptable)
 	case strings.HasPrefix(r.URL.Path, "/v1/nodes"):
 		f.nodes(w, r)
 	case strings.HasPrefix(r.URL.Path, "/v1/conductors"):
@@ -84,7 +84,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// identity is a certificate that signs itself.
+// identity is a self-signed certificate.
 func identity(t *testing.T, change func(*x509.Certificate)) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -148,7 +148,7 @@ func TestObserve(t *testing.T) {
 		endpoint    func(*ironicapi.Endpoint)
 		want        ironicapi.Observation
 	}{
-		"Healthy": {reason: "conductors are told once each and in order; nodes without a name are not ours", want: good},
+		"Healthy": {reason: "conductors are sorted and unique; nodes without a name are omitted", want: good},
 		"JustStarted": {
 			reason: "an Ironic that has just started has no conductor",
 			ironic: func(f *fake) {
@@ -157,7 +157,7 @@ func TestObserve(t *testing.T) {
 			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}, IDs: map[string]string{}},
 		},
 		"OldestSupported": {
-			reason: "BMO accepts this version, and no older one",
+			reason: "BMO requires this version",
 			ironic: func(f *fake) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.89"}}`)
 			},
@@ -167,30 +167,30 @@ func TestObserve(t *testing.T) {
 			},
 		},
 		"ConductorsHidden": {
-			reason: "a policy may keep them from this user",
+			reason: "a policy may hide the conductors from this user",
 			ironic: func(f *fake) { f.conductors = status(http.StatusForbidden) }, want: hidden,
 		},
 		"NoConductors": {
-			reason: "a proxy may not lead there",
+			reason: "a proxy may not serve the conductors",
 			ironic: func(f *fake) { f.conductors = status(http.StatusNotFound) }, want: hidden,
 		},
 		"ConductorsBroken": {
-			reason: "an error is one, whatever was asked for",
+			reason: "an error of any request counts",
 			ironic: func(f *fake) { f.conductors = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
 		},
 		"TooOld": {
-			reason: "BMO refuses to work with it, so hosts would never be adopted",
+			reason: "BMO does not support it",
 			ironic: func(f *fake) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.88"}}`)
 			},
 			want: ironicapi.Observation{Answer: ironicapi.Unsupported, Version: "1.88"},
 		},
 		"WrongPassword": {
-			reason:   "another cluster's Ironic, or credentials from before a rotation",
+			reason:   "the Ironic of another cluster, or credentials from before a rotation",
 			endpoint: func(e *ironicapi.Endpoint) { e.Password = "old" }, want: only(ironicapi.Unauthorized),
 		},
 		"OtherAuthority": {
-			reason:   "not our Ironic",
+			reason:   "another Ironic",
 			endpoint: func(e *ironicapi.Endpoint) { _, e.Authority = identity(t, nil) }, want: only(ironicapi.Untrusted),
 		},
 		"OtherAddress": {
@@ -210,18 +210,18 @@ func TestObserve(t *testing.T) {
 			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(ironicapi.Unreachable),
 		},
 		"Slow": {
-			reason: "an answer that does not come",
+			reason: "no response",
 			ironic: func(f *fake) {
 				f.drivers = func(_ http.ResponseWriter, r *http.Request) {
 					<-r.Context().Done()
-					// To return would be an answer, which may still reach the client.
+					// A return would send a response.
 					panic(http.ErrAbortHandler)
 				}
 			},
 			want: only(ironicapi.Unreachable),
 		},
 		"ProxyWithoutIronic": {
-			reason: "a web server whose Ironic is away",
+			reason: "a web server without a running Ironic",
 			ironic: func(f *fake) { f.drivers = status(http.StatusServiceUnavailable) }, want: only(ironicapi.Unreachable),
 		},
 		"Failing": {
@@ -230,9 +230,9 @@ func TestObserve(t *testing.T) {
 		},
 		"Garbage":  {reason: "no JSON", ironic: func(f *fake) { f.drivers = say(`<html>`) }, want: only(ironicapi.Broken)},
 		"Empty":    {reason: "nothing", ironic: func(f *fake) { f.drivers = say(``) }, want: only(ironicapi.Broken)},
-		"NoIronic": {reason: "something else", ironic: func(f *fake) { f.versions = say(`{}`) }, want: only(ironicapi.Broken)},
+		"NoIronic": {reason: "another API", ironic: func(f *fake) { f.versions = say(`{}`) }, want: only(ironicapi.Broken)},
 		"Redirect": {
-			reason: "credentials are not carried elsewhere",
+			reason: "credentials are not sent to another URL",
 			ironic: func(f *fake) { f.drivers = http.RedirectHandler("/v1/nodes", http.StatusFound).ServeHTTP },
 			want:   only(ironicapi.Broken),
 		},
@@ -262,7 +262,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestObserveAgain asks an Ironic that answered before: while the same conductors answer, its nodes are not listed again.
+// TestObserveAgain observes an Ironic twice. While the same conductors answer, Observe does not list the nodes again.
 func TestObserveAgain(t *testing.T) {
 	ironic := healthy()
 	certificate, authority := identity(t, nil)
@@ -278,15 +278,15 @@ func TestObserveAgain(t *testing.T) {
 		t.Errorf("the same conductors answer; -want +got:\n%s", diff)
 	}
 	if seen := client.Observe(t.Context(), nil); len(seen.Nodes) != 0 {
-		t.Errorf("everything was asked for, and the nodes are %v", seen.Nodes)
+		t.Errorf("a first observation has the nodes %v", seen.Nodes)
 	}
 	ironic.drivers = say(`{"drivers":[{"name":"redfish","hosts":["c1-c"]}]}`)
 	if seen := client.Observe(t.Context(), &first); len(seen.Nodes) != 0 || !slices.Equal(seen.Conductors, []string{"c1-c"}) {
-		t.Errorf("another conductor answers, and it was seen as %+v", seen)
+		t.Errorf("got %+v after a change of the conductors", seen)
 	}
 	bad := ironicapi.Observation{Answer: ironicapi.Broken}
 	if seen := client.Observe(t.Context(), &bad); seen.Answer != ironicapi.Answers {
-		t.Errorf("an answer that was bad goes on to count: %+v", seen)
+		t.Errorf("Observe repeats a failed observation: %+v", seen)
 	}
 }
 
@@ -302,7 +302,7 @@ func unused(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewReturnsAnError(t *testing.T) {
 	_, authority := identity(t, nil)
 	good := ironicapi.Endpoint{URL: "https://192.0.2.1:6385/v1/", Username: user, Password: password, Authority: authority}
 	cases := map[string]struct {
@@ -314,8 +314,8 @@ func TestNewRefuses(t *testing.T) {
 		"BadAuthority": {
 			"a key is no certificate", func(e *ironicapi.Endpoint) { e.Authority = []byte("garbage") }, "no certificate",
 		},
-		"NoURL":      {"nowhere to ask", func(e *ironicapi.Endpoint) { e.URL = "" }, "endpoint"},
-		"NoPassword": {"a lost Secret must not mean no authentication", func(e *ironicapi.Endpoint) { e.Password = "" }, "Password"},
+		"NoURL":      {"no address", func(e *ironicapi.Endpoint) { e.URL = "" }, "endpoint"},
+		"NoPassword": {"authentication is required", func(e *ironicapi.Endpoint) { e.Password = "" }, "Password"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -326,11 +326,11 @@ func TestNewRefuses(t *testing.T) {
 				t.Fatalf("%s: got %v, want an error about %q", tc.reason, err, tc.want)
 			}
 			if strings.Contains(err.Error(), password) {
-				t.Error("the error tells the password")
+				t.Error("the error contains the password")
 			}
 		})
 	}
 	if _, err := ironicapi.New(good); err != nil {
-		t.Errorf("a complete endpoint is refused: %v", err)
+		t.Errorf("New refuses a complete endpoint: %v", err)
 	}
 }

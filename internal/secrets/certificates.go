@@ -34,8 +34,8 @@ type issuer struct {
 	key         any
 }
 
-// certificates completes authority, certificate and key. Given is the data of the Secret that the user named. Nil means
-// that the user named none.
+// certificates completes authority, certificate and key. Given is the data of the Secret that the user named, nil if
+// the user named none.
 func (k *Keeper) certificates(found, given content, wanted identity) (map[string][]byte, error) {
 	if given.data != nil {
 		if missing := missing(given.data, CertificateKey, KeyKey, AuthorityKey); missing != "" {

@@ -29,8 +29,8 @@ func HashPassword(password []byte) ([]byte, error) {
 	return bcrypt.GenerateFromPassword(password, hashCost)
 }
 
-// credentials completes username, password and htpasswd. Given is the data of the Secret that the user named. Nil means
-// that the user named none.
+// credentials completes username, password and htpasswd. Given is the data of the Secret that the user named, nil if
+// the user named none.
 func (k *Keeper) credentials(found, given content) (map[string][]byte, error) {
 	data := map[string][]byte{}
 	source := found

@@ -86,10 +86,10 @@ func (w *world) ensure(t *testing.T) (Material, outcome.Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := fmt.Sprintf("%v %+v %#v %s %v", material, material, material, result.Message, err)
+	text := fmt.Sprintf("%v %+v %#v %s %v", material, material, material, result.Message, err)
 	for _, secret := range []string{secretPassword, string(material.Password), "PRIVATE KEY"} {
-		if secret != "" && strings.Contains(told, secret) {
-			t.Errorf("a secret is told: %s", told)
+		if secret != "" && strings.Contains(text, secret) {
+			t.Errorf("a message contains a secret: %s", text)
 		}
 	}
 	return material, result
@@ -134,22 +134,22 @@ func TestEverythingIsGeneratedOnce(t *testing.T) {
 	stored := w.stored(t, "cluster-ironic")
 	if stored.Type != clusterv1.ClusterSecretType || stored.Labels[clusterv1.ClusterNameLabel] != clusterName ||
 		!metav1.IsControlledBy(stored, w.owner) {
-		t.Errorf("the Secret would not move: %s %v %v", stored.Type, stored.Labels, stored.OwnerReferences)
+		t.Errorf("a move omits the Secret: %s %v %v", stored.Type, stored.Labels, stored.OwnerReferences)
 	}
 	if string(first.Username) != "ironic" || len(first.Password) != 32 || !admits(first.Htpasswd, first.Username, first.Password) {
-		t.Errorf("the credentials do not fit: %s", first)
+		t.Errorf("the credentials do not match: %s", first)
 	}
 	serves(t, first)
 	second := w.complete(t)
 	if diff := cmp.Diff(first, second); diff != "" || *w.writes != 1 {
-		t.Errorf("it is written %d times, the second look changes it:\n%s", *w.writes, diff)
+		t.Errorf("%d writes, want 1; the second reconcile changes it:\n%s", *w.writes, diff)
 	}
 	if other := newWorld(t).complete(t); string(other.Password) == string(first.Password) {
 		t.Error("two clusters have one password")
 	}
 }
 
-// serves requires that clients of both addresses trust the certificate, now and until it ends.
+// serves requires that clients of both addresses trust the certificate during its validity.
 func serves(t *testing.T, first Material) {
 	t.Helper()
 	pair, err := tls.X509KeyPair(first.Certificate, first.Key)
@@ -171,8 +171,8 @@ func serves(t *testing.T, first Material) {
 	}
 }
 
-// TestWhatIsThereIsKept starts with a part of a Secret in each case.
-func TestWhatIsThereIsKept(t *testing.T) {
+// TestExistingValuesAreKept starts with a part of a Secret in each case.
+func TestExistingValuesAreKept(t *testing.T) {
 	all := generated(t)
 	cases := map[string]struct {
 		reason string
@@ -197,7 +197,7 @@ func TestWhatIsThereIsKept(t *testing.T) {
 			_, result := w.ensure(t)
 			stored := w.stored(t, "cluster-ironic")
 			if diff := cmp.Diff(given, pick(stored.Data, tc.keys...)); diff != "" {
-				t.Errorf("%s: what was there changed:\n%s", tc.reason, diff)
+				t.Errorf("%s: existing values changed:\n%s", tc.reason, diff)
 			}
 			if tc.want == "" {
 				if _, err := Read(stored.Data); err != nil || !result.IsDone() || !metav1.IsControlledBy(stored, w.owner) {
@@ -213,7 +213,7 @@ func TestWhatIsThereIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFit(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	all, others := generated(t), generated(t, "192.0.2.3", "2001:db8::2")
 	cases := map[string]struct {
 		reason string
@@ -282,17 +282,17 @@ func TestWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestRemoveToHaveItIssuedAgain(t *testing.T) {
+func TestRemovedCertificateIsIssuedAgain(t *testing.T) {
 	data := generated(t)
 	w := newWorld(t, secret("cluster-ironic", pick(data, UsernameKey, PasswordKey, HtpasswdKey, AuthorityKey, AuthorityKeyKey)))
 	w.owner.Spec.Ironic.Endpoint.VirtualIPs = []string{"192.0.2.9"}
 	material := w.complete(t)
 	if diff := cmp.Diff(data[AuthorityKey], material.Authority); diff != "" {
-		t.Error("clients would have to be told of another authority")
+		t.Error("the authority changed")
 	}
 }
 
-// given is a world in which the user created both Secrets after all values were generated.
+// given is a world with both Secrets of the user, created after all values were generated.
 func given(t *testing.T) (w *world, data map[string][]byte) {
 	t.Helper()
 	data = generated(t)
@@ -304,19 +304,19 @@ func given(t *testing.T) (w *world, data map[string][]byte) {
 	return w, data
 }
 
-func TestSecretsOfTheUserWin(t *testing.T) {
+func TestSecretsOfTheUserHavePrecedence(t *testing.T) {
 	w, data := given(t)
 	material := w.complete(t)
 	if string(material.Username) != "admin" || !admits(material.Htpasswd, []byte("admin"), []byte(secretPassword)) ||
 		string(material.Authority) != string(data[AuthorityKey]) {
-		t.Errorf("the Secrets of the user do not win: %s", material)
+		t.Errorf("the Secrets of the user have no precedence: %s", material)
 	}
 	if _, left := w.stored(t, "cluster-ironic").Data[AuthorityKeyKey]; left {
-		t.Error("the key of another authority is left")
+		t.Error("the key of another authority remains")
 	}
 	before := *w.writes
 	if again := w.complete(t); *w.writes != before || string(again.Htpasswd) != string(material.Htpasswd) {
-		t.Error("a second look changes something")
+		t.Error("a second reconcile changes the Secret")
 	}
 }
 
@@ -327,12 +327,12 @@ func TestSecretsOfTheUserMove(t *testing.T) {
 		owned := w.stored(t, name)
 		if len(owned.OwnerReferences) != 1 || owned.OwnerReferences[0].Name != w.owner.Name ||
 			metav1.GetControllerOf(owned) != nil || owned.Labels[clusterv1.ClusterNameLabel] != clusterName {
-			t.Errorf("%s would not move: %v %v", name, owned.OwnerReferences, owned.Labels)
+			t.Errorf("a move omits %s: %v %v", name, owned.OwnerReferences, owned.Labels)
 		}
 	}
 }
 
-// TestSecretsOfTheUserThatMayNotBeOwned refuses the owner of both Secrets, as an API server that guards owners does.
+// TestSecretsOfTheUserThatMayNotBeOwned has an API server that refuses the owner of both Secrets.
 func TestSecretsOfTheUserThatMayNotBeOwned(t *testing.T) {
 	w, _ := given(t)
 	inner, isWatching := w.client.(client.WithWatch)
@@ -350,7 +350,7 @@ func TestSecretsOfTheUserThatMayNotBeOwned(t *testing.T) {
 	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
 	var unowned *UnownedError
 	if !errors.As(err, &unowned) || !result.IsDone() || string(material.Password) != secretPassword {
-		t.Fatalf("got %v, %v, want the material and what is wrong", result, err)
+		t.Fatalf("got %v, %v, want the material and an error", result, err)
 	}
 	for _, name := range []string{"mine", "mine-tls"} {
 		if want := "owning Secret " + name + ", which requires the permission to delete Secrets"; !strings.Contains(err.Error(), want) {
@@ -377,16 +377,16 @@ func TestSecretsOfTheUserAreFollowed(t *testing.T) {
 	}
 	if again := w.complete(t); !admits(again.Htpasswd, []byte("admin"), []byte("another")) ||
 		admits(again.Htpasswd, []byte("admin"), []byte(secretPassword)) {
-		t.Error("a rotation does not arrive")
+		t.Error("a rotation has no effect")
 	}
 	w.owner.Spec.Ironic.CredentialsRef, w.owner.Spec.Ironic.TLSRef = nil, nil
 	if again := w.complete(t); string(again.Password) != "another" {
-		t.Error("what is used changes when it is named no more")
+		t.Error("the credentials change when the reference is removed")
 	}
 }
 
-// TestUserBeforeStaysValid: nodes and clients get a new user name at different times.
-func TestUserBeforeStaysValid(t *testing.T) {
+// TestUserBeforeStaysValid changes the user name twice: nodes and clients get a new user name at different times.
+func TestPreviousUserStaysValid(t *testing.T) {
 	w, _ := given(t)
 	w.complete(t)
 	rotate := func(username, password string) Material {
@@ -401,14 +401,14 @@ func TestUserBeforeStaysValid(t *testing.T) {
 	second := rotate("second", "two")
 	if !admits(second.Htpasswd, []byte("second"), []byte("two")) ||
 		!admits(second.Htpasswd, []byte("admin"), []byte(secretPassword)) {
-		t.Errorf("not both users are valid: %d lines", bytes.Count(second.Htpasswd, []byte("\n")))
+		t.Errorf("the previous or the current user is invalid: %d lines", bytes.Count(second.Htpasswd, []byte("\n")))
 	}
 	third := rotate("third", "three")
 	if !admits(third.Htpasswd, []byte("third"), []byte("three")) || !admits(third.Htpasswd, []byte("second"), []byte("two")) {
-		t.Errorf("not both users are valid: %d lines", bytes.Count(third.Htpasswd, []byte("\n")))
+		t.Errorf("the previous or the current user is invalid: %d lines", bytes.Count(third.Htpasswd, []byte("\n")))
 	}
 	if admits(third.Htpasswd, []byte("admin"), []byte(secretPassword)) {
-		t.Error("a user is valid for ever")
+		t.Error("an older user is valid")
 	}
 }
 
@@ -420,7 +420,7 @@ func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 		want   outcome.Outcome
 	}{
 		"Missing": {
-			"it may come", nil,
+			"the user may create it later", nil,
 			outcome.Waiting(infrav1.WaitingForIronicSecretReason, "Waiting for Secret mine, which spec.ironic.%s names"),
 		},
 		"Empty": {
@@ -463,7 +463,7 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
 	w.complete(t)
 	if diff := cmp.Diff(owned.ObjectMeta, w.stored(t, "mine").ObjectMeta); diff != "" {
-		t.Errorf("a Secret that has an owner was changed:\n%s", diff)
+		t.Errorf("a Secret with an owner was changed:\n%s", diff)
 	}
 	taken := secret("cluster-ironic", nil)
 	taken.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(build.Cluster("other"), clusterv1.GroupVersion.WithKind("Cluster"))}
@@ -483,7 +483,7 @@ func TestOwnersDoNotBlock(t *testing.T) {
 	w.complete(t)
 	made := w.stored(t, "cluster-ironic")
 	if ptr.Deref(metav1.GetControllerOf(made).BlockOwnerDeletion, true) {
-		t.Error("a Secret of ours keeps the Metal3Cluster from being deleted")
+		t.Error("the generated Secret blocks the deletion of the Metal3Cluster")
 	}
 	before := made.DeepCopy()
 	before.ResourceVersion = ""
@@ -491,11 +491,11 @@ func TestOwnersDoNotBlock(t *testing.T) {
 	w = newWorld(t, before)
 	w.complete(t)
 	if diff := cmp.Diff(before.OwnerReferences, w.stored(t, "cluster-ironic").OwnerReferences); diff != "" || *w.writes > 0 {
-		t.Errorf("%d writes to a Secret that is as good as it was before: -want +got:\n%s", *w.writes, diff)
+		t.Errorf("%d writes to an unchanged Secret: -want +got:\n%s", *w.writes, diff)
 	}
 }
 
-// TestSecretsOfTheUserAreShared lets several Metal3Clusters name one Secret, which must outlive each of them.
+// TestSecretsOfTheUserAreShared has several Metal3Clusters that name one Secret, which must outlive each of them.
 func TestSecretsOfTheUserAreShared(t *testing.T) {
 	infra := func(name string, uid types.UID) client.Object {
 		object := build.Metal3Cluster(name, build.InNamespace(namespace))
@@ -510,29 +510,29 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 		want   []types.UID
 		writes int
 	}{
-		"NoOwner": {reason: "no other owner makes it move", want: []types.UID{"metal3cluster"}, writes: 1},
+		"NoOwner": {reason: "a Secret without an owner does not move", want: []types.UID{"metal3cluster"}, writes: 1},
 		"Another": {
-			reason: "it goes with the first one otherwise", owners: []client.Object{infra("first", "first-uid")},
+			reason: "the Secret is deleted with its last owner", owners: []client.Object{infra("first", "first-uid")},
 			want: []types.UID{"first-uid", "metal3cluster"}, writes: 1,
 		},
 		"Itself": {
-			reason: "all is done", owners: []client.Object{infra("first", "first-uid"), infra(clusterName, "metal3cluster")},
+			reason: "it is an owner already", owners: []client.Object{infra("first", "first-uid"), infra(clusterName, "metal3cluster")},
 			want: []types.UID{"first-uid", "metal3cluster"},
 		},
 		"Before": {
-			reason: "one of the same name was there before", owners: []client.Object{infra(clusterName, "gone")},
+			reason: "a deleted Metal3Cluster had the same name", owners: []client.Object{infra(clusterName, "gone")},
 			want: []types.UID{"metal3cluster"}, writes: 1,
 		},
 		"Mixed": {
-			reason: "it moves with the Cluster, or is not meant to",
+			reason: "the Secret moves with the Cluster, or not at all",
 			owners: []client.Object{infra("first", "first-uid"), build.Cluster("other")}, want: []types.UID{"first-uid", ""},
 		},
 		"OtherGroup": {
-			reason: "another group may have a kind of this name", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
+			reason: "another group may have a kind with this name", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
 			change: func(mine *corev1.Secret) { mine.OwnerReferences[0].APIVersion = "example.com/v1" },
 		},
 		"OtherVersion": {
-			reason: "the version does not count", owners: []client.Object{infra("first", "first-uid")},
+			reason: "the API version is ignored", owners: []client.Object{infra("first", "first-uid")},
 			change: func(mine *corev1.Secret) {
 				mine.OwnerReferences[0].APIVersion = infrav1.GroupVersion.Group + "/v1beta1"
 			},
@@ -557,7 +557,7 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 			for _, owner := range w.stored(t, "mine").OwnerReferences {
 				got = append(got, owner.UID)
 			}
-			// One more write is that of the Secret of the endpoint.
+			// The last write is that of the Secret of the endpoint.
 			if diff := cmp.Diff(tc.want, got); diff != "" || *w.writes != tc.writes+1 {
 				t.Errorf("%s: %d writes, want %d; -want +got:\n%s", tc.reason, *w.writes, tc.writes+1, diff)
 			}
@@ -594,9 +594,10 @@ func (w *world) failing(t *testing.T, number int) *int {
 	return &requests
 }
 
-var errAway = errors.New("the API server is away")
+var errAway = errors.New("the API server is unavailable")
 
-// TestFailures fails every request once: two reads, the owner of the user's Secret, the Secret itself, and its completion.
+// TestFailures fails each request once: two reads, the owner of the Secret of the user, the Secret of the cluster,
+// and its completion.
 func TestFailures(t *testing.T) {
 	mine := secret("mine", map[string][]byte{UsernameKey: []byte("admin"), PasswordKey: []byte(secretPassword)})
 	half := secret("cluster-ironic", map[string][]byte{"note": []byte("of the user")})
@@ -607,17 +608,17 @@ func TestFailures(t *testing.T) {
 			requests := w.failing(t, number)
 			material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
 			if !errors.Is(err, errAway) || *requests != number || len(material.Password) > 0 {
-				t.Fatalf("%s, request %d: got %v, %v, want its error and nothing else", name, number, result, err)
+				t.Fatalf("%s, request %d: got %v, %v, want its error and no material", name, number, result, err)
 			}
 			if strings.Contains(err.Error(), secretPassword) {
-				t.Errorf("%s, request %d: a secret is told: %v", name, number, err)
+				t.Errorf("%s, request %d: the error contains a secret: %v", name, number, err)
 			}
 			w.complete(t)
 		}
 	}
 }
 
-func TestDiceAndHashThatFail(t *testing.T) {
+func TestRandomAndHashFail(t *testing.T) {
 	broken := errors.New("no dice")
 	w := newWorld(t)
 	w.keeper.Random = brokenReader{broken}
@@ -635,7 +636,7 @@ type brokenReader struct{ err error }
 
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
-func TestReadNamesWhatIsMissing(t *testing.T) {
+func TestReadNamesMissingKeys(t *testing.T) {
 	_, err := Read(map[string][]byte{UsernameKey: []byte("a"), PasswordKey: []byte(secretPassword)})
 	if err == nil || !strings.Contains(err.Error(), "htpasswd, ca.crt, tls.crt, tls.key") || strings.Contains(err.Error(), secretPassword) {
 		t.Errorf("got %v", err)

@@ -66,11 +66,11 @@ func TestNew(t *testing.T) {
 		}
 	}
 	if strings.Contains(content, "http") || strings.Contains(content, "ZgotmplZ") {
-		t.Error("the page needs something else, or hides a value")
+		t.Error("the page loads other files, or lacks a value")
 	}
 }
 
-// TestColours demands one colour for each thing, as many as a host has phases.
+// TestColours requires a different colour for each phase of a host.
 func TestColours(t *testing.T) {
 	var spans []timeline.Span
 	for i := range len(pivot.Phases()) {
@@ -96,7 +96,6 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestZooms is about parts that are worth a look.
 func TestZooms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		marks []timeline.Mark
@@ -116,11 +115,11 @@ func TestZooms(t *testing.T) {
 		}
 	}
 	if page := timeline.New("Short", began, nil, []timeline.Mark{{At: after(9000), Zoom: "a"}}); page.Deepest != 900 {
-		t.Errorf("the page can be zoomed %d times, and its part needs 900", page.Deepest)
+		t.Errorf("got a maximum zoom of %d, want 900", page.Deepest)
 	}
 }
 
-func TestNewOfNothing(t *testing.T) {
+func TestNewWithoutEvents(t *testing.T) {
 	page := timeline.New("Empty", time.Now(), nil, nil)
 	if _, err := page.Render(); err != nil || len(page.Ticks) != 1 {
 		t.Errorf("%v, %d ticks", err, len(page.Ticks))

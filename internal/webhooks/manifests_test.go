@@ -18,10 +18,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// manifestsFolder is the environment variable that names a folder with manifests of CAPM3.
+// manifestsFolder is the environment variable with the folder of manifests of CAPM3.
 const manifestsFolder = "CAPM3_MANIFESTS"
 
-// notAdmitted are documents that CAPM3 does not accept either, and why.
+// notAdmitted are documents that CAPM3 refuses too, with the reasons.
 func notAdmitted() map[string]string {
 	return map[string]string{
 		"api-06.yaml/Metal3Machine":         "the selector is a map where a list belongs",
@@ -31,7 +31,7 @@ func notAdmitted() map[string]string {
 	}
 }
 
-// variables have the values that the manifests are meant to get.
+// variables are the values of the variables in the manifests.
 func variables() map[string]string {
 	return map[string]string{
 		"NAMESPACE": "metal3", "CLUSTER_NAME": "cluster", "IMAGE_URL": "https://images.example/node.qcow2",
@@ -40,7 +40,7 @@ func variables() map[string]string {
 	}
 }
 
-// TestManifestsAreAdmitted demands that what CAPM3 accepts passes conversion, defaults and rules.
+// TestManifestsAreAdmitted requires that documents that CAPM3 accepts pass conversion, defaults and validation.
 func TestManifestsAreAdmitted(t *testing.T) {
 	folder := os.Getenv(manifestsFolder)
 	if folder == "" {
@@ -69,7 +69,7 @@ func TestManifestsAreAdmitted(t *testing.T) {
 	}
 }
 
-// admits says whether the document is one of this provider, and passes.
+// admits returns true if the document is of this provider and is admitted.
 func admits(t *testing.T, file string, document []byte) bool {
 	t.Helper()
 	var head struct{ APIVersion, Kind string }
@@ -91,7 +91,7 @@ func admits(t *testing.T, file string, document []byte) bool {
 	return err == nil
 }
 
-// ways lead a document through conversion and admission, by kind.
+// ways returns the conversion and admission of a document, by kind.
 func ways() map[string]func(context.Context, []byte) error {
 	zeros := func(bytes []byte) (int, error) { return len(bytes), nil }
 	return map[string]func(context.Context, []byte) error{
@@ -119,7 +119,7 @@ func ways() map[string]func(context.Context, []byte) error {
 	}
 }
 
-// way leads a document into the hub version, through the defaults and past the rules.
+// way converts a document to the hub version, sets its defaults and validates it.
 func way[S, H client.Object](
 	spoke S, hub H, toHub func(context.Context, S, H) error,
 	defaulter admission.Defaulter[H], validator admission.Validator[H],

@@ -1,8 +1,6 @@
-// Package webhooks registers admission and conversion of the nine kinds, and the webhook for hosts of the host
-// operator.
-//
-// It holds no rules: admission lives in the package named after the hub version, conversion lives beside the types. A
-// kind cannot be listed here without its conversion, because objects that cannot be read in one of their versions stop
+// Package webhooks registers admission and conversion of the nine kinds, and the webhook for BareMetalHosts. Package
+// v1beta2 has the admission, the API packages have the conversion. A kind without conversion does not compile here:
+// objects that cannot be converted would stop garbage collection and the deletion of namespaces.
 // garbage collection and the deletion of namespaces in the whole cluster.
 package webhooks
 
@@ -21,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// SetupWithManager registers all webhooks with the webhook server of the manager, whose scheme knows both versions.
+// SetupWithManager registers all webhooks with the webhook server of the manager. The scheme must have both versions.
 func SetupWithManager(mgr ctrl.Manager) error {
 	for _, register := range []func(ctrl.Manager) error{
 		kind(&infrav1.Metal3Cluster{}, conversion.NewSpokeConverter(&infrav1beta1.Metal3Cluster{},
@@ -61,7 +59,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// kind returns what registers the webhooks of one kind. A nil defaulter means that the kind has no defaults.
+// kind returns a function that registers the webhooks of one kind. A nil defaulter means no defaults.
 func kind[T client.Object](
 	hub T, spoke conversion.SpokeConverter[T], validator admission.Validator[T], defaulter admission.Defaulter[T],
 ) func(ctrl.Manager) error {

@@ -26,7 +26,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
 )
 
-// registered sets all webhooks up. The server that the manager would talk to is never asked.
+// registered registers all webhooks. The manager sends no request to its API server.
 func registered(t *testing.T) *http.ServeMux {
 	t.Helper()
 	mgr := manager(t, infrav1.AddToScheme, infrav1beta1.AddToScheme)
@@ -60,10 +60,10 @@ func kinds() []string {
 	}
 }
 
-// announcement is what a marker tells the API server about a webhook.
+// announcement is the configuration of a webhook in a marker.
 type announcement struct{ path, resource string }
 
-// announced reads the markers that the manifests are generated from, by path.
+// announced returns the markers of all webhooks by path.
 func announced(t *testing.T) map[string]announcement {
 	t.Helper()
 	files, err := filepath.Glob("v1beta2/*.go")
@@ -95,8 +95,8 @@ func announced(t *testing.T) map[string]announcement {
 	return found
 }
 
-// TestEveryWebhookIsAnnounced: a webhook that is not announced is never called, and one that is not registered refuses
-// every write.
+// TestEveryWebhookIsAnnounced compares markers and registered webhooks. A webhook without a marker is never called,
+// and a marker without a webhook refuses every write.
 func TestEveryWebhookIsAnnounced(t *testing.T) {
 	mux, markers := registered(t), announced(t)
 	const suffix = "-infrastructure-cluster-x-k8s-io-v1beta2-"
@@ -122,14 +122,14 @@ func TestEveryWebhookIsAnnounced(t *testing.T) {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 	if len(markers) != len(want)+3 {
-		t.Errorf("nine kinds are judged and three filled in, but there are %d markers", len(markers))
+		t.Errorf("got %d markers, want nine validators and three defaulters", len(markers))
 	}
 }
 
-// TestHostWebhookIsRegistered: it is announced in config/webhook, and no marker tells of it.
+// TestHostWebhookIsRegistered requires a webhook that has no marker: config/webhook has it.
 func TestHostWebhookIsRegistered(t *testing.T) {
 	if !handles(t, registered(t), host.Path) {
-		t.Errorf("nothing answers at %s", host.Path)
+		t.Errorf("no webhook is registered at %s", host.Path)
 	}
 }
 
@@ -139,7 +139,7 @@ func handles(t *testing.T, mux *http.ServeMux, path string) bool {
 	return pattern == path
 }
 
-// post sends a question as the API server does.
+// post sends a request as the API server does.
 func post(t *testing.T, path string, question, answer any) {
 	t.Helper()
 	body, err := json.Marshal(question)
@@ -195,13 +195,13 @@ func TestRefusalOverHTTP(t *testing.T) {
 		Operation: admissionv1.Update, Object: cluster(`"clusterID":"other",`), OldObject: cluster(`"clusterID":"stored",`),
 	})
 	want := `Metal3Cluster.infrastructure.cluster.x-k8s.io "cluster" is invalid: spec.ironic.clusterID: Invalid value: ` +
-		`"other": is "stored" and does not change; restore it: the hosts of the cluster are known under it`
+		`"other": is "stored" and does not change; restore it: the hosts of the cluster are registered under it`
 	if diff := cmp.Diff(want, refused.Result.Message); diff != "" || refused.Allowed {
 		t.Errorf("allowed %t, message (-want +got):\n%s", refused.Allowed, diff)
 	}
 }
 
-func TestSetupNeedsBothVersions(t *testing.T) {
+func TestSetupRequiresBothVersions(t *testing.T) {
 	err := webhooks.SetupWithManager(manager(t, infrav1.AddToScheme))
 	const want = "registering the webhooks of *v1beta2.Metal3Cluster: "
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -209,7 +209,7 @@ func TestSetupNeedsBothVersions(t *testing.T) {
 	}
 }
 
-// TestConversionOverHTTP asks for each kind in the old version, as garbage collection does.
+// TestConversionOverHTTP requests each kind in the old version, as garbage collection does.
 func TestConversionOverHTTP(t *testing.T) {
 	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {

@@ -24,16 +24,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks"
 )
 
-// How often and how long the start of the webhook server is waited for.
+// Interval and limit of the wait for the webhook server.
 const (
 	pollEvery  = 100 * time.Millisecond
 	startLimit = time.Minute
 )
 
-// manifestsFolder is the environment variable that names a folder with manifests of CAPM3.
+// manifestsFolder is the environment variable with the folder of manifests of CAPM3.
 const manifestsFolder = "CAPM3_MANIFESTS"
 
-// broken are the documents that do not apply with CAPM3 either, and why.
+// broken are the documents that CAPM3 refuses too, with the reasons.
 func broken() map[string]string {
 	return map[string]string{
 		"api-06.yaml/Metal3Machine":         "matchExpressions is a map where the schema has a list",
@@ -45,7 +45,7 @@ func broken() map[string]string {
 	}
 }
 
-// variables have the values that the manifests are meant to get.
+// variables are the values of the variables in the manifests.
 func variables() map[string]string {
 	return map[string]string{
 		"NAMESPACE": build.DefaultNamespace, "CLUSTER_NAME": "cluster", "CAPI_VERSION": "v1beta2",
@@ -90,7 +90,7 @@ func TestManifestsOfCAPM3Apply(t *testing.T) {
 	}
 }
 
-// ours returns the documents of this provider that a folder holds.
+// ours returns the documents of this provider in a folder.
 func ours(t *testing.T, folder string) []document {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
@@ -118,7 +118,7 @@ func ours(t *testing.T, folder string) []document {
 				t.Logf("Left out %s: %s", name, reason)
 				continue
 			}
-			// The documentation shows owners without the UIDs that every API server demands.
+			// The documentation omits the UIDs of owners, which every API server requires.
 			head.SetOwnerReferences(nil)
 			found = append(found, document{name: name + "/" + head.GetName(), text: text(t, head), head: head})
 		}
@@ -126,7 +126,7 @@ func ours(t *testing.T, folder string) []document {
 	return found
 }
 
-// asNew turns an object that was read into one that can be applied under another name.
+// asNew returns a read object so that it can be applied with another name.
 func asNew(t *testing.T, read string) string {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -161,7 +161,7 @@ func apply(t *testing.T, server *env.Server, namespace, text string) {
 	}
 }
 
-// startServer starts an API server with the webhooks of this provider, and nothing else of it.
+// startServer starts an API server with the webhooks of this provider.
 func startServer(t *testing.T) *env.Server {
 	t.Helper()
 	ctrl.SetLogger(klog.Background())

@@ -1,6 +1,5 @@
-// Package compat applies manifests that were written for CAPM3 to a real API server with the definitions and webhooks
-// of this provider: what applied there has to apply here, in the version that it was written in and, read back, in
-// the stored one.
+// Package compat applies manifests for CAPM3 to a real API server with the CRDs and webhooks of this provider.
+// Manifests that CAPM3 accepts must apply in their version, and after a read in the stored version.
 //
-// The manifests are not part of the project. The environment variable CAPM3_MANIFESTS names the folder that holds them.
+// The environment variable CAPM3_MANIFESTS names the folder of the manifests, which are not part of the project.
 package compat

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// allocated are the addresses of the pool that machines have, by the names of their objects.
+// allocated returns the addresses of the pool that are allocated to machines, by the names of their objects.
 func (e *endpoint) allocated(ctx context.Context, g Gomega) map[string]string {
 	var list metal3ipamv1.IPAddressList
 	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())

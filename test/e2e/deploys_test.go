@@ -20,12 +20,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
-// liveMedium is the name of a medium that brings a system of its own.
+// liveMedium is the name of a live ISO.
 const liveMedium = "live"
 
-// describeDeploys are the stories about machines whose hosts get their system otherwise than by an image on the disk.
+// describeDeploys has the stories about machines without an image on the disk.
 func describeDeploys(w *world) {
-	It("boots a live ISO on the host of a machine, and leaves the disk alone", func(ctx context.Context) {
+	It("boots a live ISO on the host of a machine, and does not write the disk", func(ctx context.Context) {
 		bed.lab.BMC().AddMedium(liveMedium, isotest.Make(GinkgoTB(), "genisoimage",
 			map[string]string{machine.LiveFile: bed.lab.NodeRoot()}, "-r"))
 		began := time.Now()
@@ -95,7 +95,7 @@ func (w *world) untilDeployed(ctx context.Context, deployment string) string {
 	return name
 }
 
-// reboot asks BMO to reboot a host, and waits until it has.
+// reboot requests a reboot of a host and waits for it.
 func (w *world) reboot(ctx context.Context, name string) {
 	GinkgoHelper()
 	began := time.Now()

@@ -1,8 +1,8 @@
-// Package e2e tells the life of clusters on real kubeadm nodes and a real Ironic, in a lab (package test/lab).
+// Package e2e tests clusters on real kubeadm nodes and a real Ironic, in a lab (package test/lab).
 //
-// The stories share one lab and most of them one cluster, in order: each begins with what the one before it has left.
-// They use the framework of Cluster API wherever that fits a cluster that exists already.
+// The stories share one lab, and most of them one cluster, in order: each begins with the state of the previous one.
+// They use the framework of Cluster API where it supports an existing cluster.
 //
-// It needs root and Linux, and says why it skips without. When a story fails, a folder with logs, objects, consoles and
-// events is kept and named in the output.
+// It requires root and Linux, and is skipped otherwise. After a failure, the output names a folder with logs,
+// objects, consoles and events.
 package e2e

@@ -29,8 +29,8 @@ func (e *endpoint) scaleManagement(ctx context.Context, replicas int) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// expectDescribed demands that clusterctl describes a cluster, its control plane and all its machines as available and
-// ready.
+// expectDescribed requires that clusterctl describes a cluster, its control plane and all its machines as available
+// and ready.
 func expectDescribed(ctx context.Context, in *lab.Cluster, name string, machines int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -47,8 +47,7 @@ func expectDescribed(ctx context.Context, in *lab.Cluster, name string, machines
 	}, patiently()...).Should(Succeed())
 }
 
-// armNodes arms all nodes that there are and those that come, until it is told to stop. A node that cannot be armed now
-// is armed with the next look.
+// armNodes arms all nodes, and nodes that join later, until disarm is called. It retries errors.
 func (e *endpoint) armNodes() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -86,8 +85,8 @@ func (e *endpoint) armOnce(ctx context.Context) {
 	}
 }
 
-// expectKept disturbs the holder of the VIP, and demands that the holder continues with the same database. An Ironic with
-// an empty database has another term.
+// expectKept disturbs the VIP holder, and requires that it continues with the same database. An Ironic with an empty
+// database has another term.
 func (e *endpoint) expectKept(ctx context.Context, disturb func(ctx context.Context, machine string)) {
 	GinkgoHelper()
 	holder, before := e.holder(ctx), e.reported(ctx, Default)
@@ -100,7 +99,7 @@ func (e *endpoint) expectKept(ctx context.Context, disturb func(ctx context.Cont
 	Expect(e.seen.Held.Since(began)).To(HaveEach(HaveField("Who", BeElementOf(holder, witness.None))))
 }
 
-// reported is the holder that the Metal3Cluster reports.
+// reported returns the holder in the status of the Metal3Cluster.
 func (e *endpoint) reported(ctx context.Context, g Gomega) infrav1.IronicHolder {
 	var infra infrav1.Metal3Cluster
 	g.Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
@@ -108,13 +107,13 @@ func (e *endpoint) reported(ctx context.Context, g Gomega) infrav1.IronicHolder 
 	return *infra.Status.Ironic.Holder
 }
 
-// crashIronic kills Ironic on a machine and waits until another process serves. Its gate, which is the first process of
-// the container, lives on.
+// crashIronic kills Ironic on a machine and waits until another process serves. Its gate, which is the first process
+// of the container, survives.
 func (e *endpoint) crashIronic(ctx context.Context, machine string) {
 	GinkgoHelper()
 	gate := e.ironicGate(ctx, machine)
 	children := func() string {
-		// There is none for a moment.
+		// For a moment no process exists.
 		found, _ := bed.lab.Machine(machine).Run(ctx, "pgrep", "--parent", gate)
 		return strings.TrimSpace(string(found))
 	}
@@ -123,11 +122,11 @@ func (e *endpoint) crashIronic(ctx context.Context, machine string) {
 	_, err := bed.lab.Machine(machine).Run(ctx, "pkill", "--signal=KILL", "--parent", gate)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(children, patiently()...).Should(And(Not(BeEmpty()), Not(Equal(before))))
-	Expect(e.ironicGate(ctx, machine)).To(Equal(gate), "the container was started again")
+	Expect(e.ironicGate(ctx, machine)).To(Equal(gate), "the container was restarted")
 	e.eventually(ctx, machine, "ironic-ok", "1")
 }
 
-// ironicGate is the process of the gate of Ironic on a machine.
+// ironicGate returns the process of the gate of Ironic on a machine.
 func (e *endpoint) ironicGate(ctx context.Context, machine string) string {
 	GinkgoHelper()
 	found, err := bed.lab.Machine(machine).Run(ctx, "pgrep", "--full", "gate .*--until-lost.*runironic$")
@@ -137,8 +136,8 @@ func (e *endpoint) ironicGate(ctx context.Context, machine string) string {
 	return gates[0]
 }
 
-// killGuard kills the guard of a machine with its keepalived, and waits until the kubelet reports that the next one is
-// ready. Another node that takes the VIP has done so by then.
+// killGuard kills the guard of a machine with its keepalived, and waits until the kubelet reports that the next one
+// is ready. By then another node would have claimed the VIP.
 func (e *endpoint) killGuard(ctx context.Context, machine string) {
 	GinkgoHelper()
 	guard := func(g Gomega) corev1.ContainerStatus {
@@ -154,7 +153,7 @@ func (e *endpoint) killGuard(ctx context.Context, machine string) {
 		HaveField("Ready", true)))
 }
 
-// killContainer kills all that runs under the name of a container on a machine.
+// killContainer kills all processes of the containers with a name on a machine.
 func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
 	GinkgoHelper()
 	const program, namespace = "ctr", "--namespace=k8s.io"
@@ -163,7 +162,7 @@ func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
 	Expect(err).NotTo(HaveOccurred())
 	killed := 0
 	for _, container := range strings.Fields(string(found)) {
-		// Of containers that have ended nothing runs.
+		// Ended containers have no processes.
 		if _, err := bed.lab.Machine(machine).Run(ctx, program, namespace, "tasks", "kill", "--signal=SIGKILL",
 			container); err == nil {
 			killed++
@@ -172,7 +171,7 @@ func (e *endpoint) killContainer(ctx context.Context, machine, name string) {
 	Expect(killed).To(Equal(1), "containers %s on %s: %s", name, machine, found)
 }
 
-// machines are those of the control plane.
+// machines returns the Machines of the control plane.
 func (e *endpoint) machines(ctx context.Context, g Gomega) []clusterv1.Machine {
 	var list clusterv1.MachineList
 	g.Expect(e.List(ctx, &list, client.InNamespace(lab.Namespace),
@@ -190,7 +189,7 @@ func (e *endpoint) machineNames(ctx context.Context) []string {
 	return names
 }
 
-// rollOut begins to replace all nodes of the control plane, and does not wait.
+// rollOut starts to replace all control-plane nodes, and does not wait.
 func (e *endpoint) rollOut(ctx context.Context) {
 	GinkgoHelper()
 	var found controlplanev1.KubeadmControlPlaneList
@@ -202,7 +201,7 @@ func (e *endpoint) rollOut(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// replaceMachine deletes the Machine of a node of the control plane, and waits until another one has taken its place.
+// replaceMachine deletes the Machine of a control-plane node, and waits for its replacement.
 func (e *endpoint) replaceMachine(ctx context.Context, node string) {
 	GinkgoHelper()
 	var lost *clusterv1.Machine
@@ -220,7 +219,7 @@ func (e *endpoint) replaceMachine(ctx context.Context, node string) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilReplaced waits until the control plane is complete and none of the machines of before is part of it.
+// untilReplaced waits until the control plane is complete and has none of the previous machines.
 func (e *endpoint) untilReplaced(ctx context.Context, before []string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

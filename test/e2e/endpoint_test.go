@@ -23,11 +23,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// A cluster with an Ironic endpoint comes to manage itself and goes back. A witness on the network watches all the time.
-// Each story prints for how long the VIP and Ironic were away; no story judges how long that may be.
+// A cluster with an Ironic endpoint is moved to its control plane and back. A witness on the network observes the
+// VIP. Each story prints how long the VIP and Ironic were unavailable, without a limit.
 //
-// The stories with the label spine are one life of a cluster, from its creation to its deletion. They are what every
-// change has to pass. All others add one case each.
+// The stories with the label spine are one life of a cluster, from its creation to its deletion. They run on every
+// change. Each other story adds one case.
 var _ = Describe("An Ironic endpoint", Ordered, func() {
 	e := &endpoint{disarm: func() {}, at: unarmed, declared: unarmed}
 
@@ -43,7 +43,7 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 	AfterEach(func(ctx context.Context) {
 		var shared error
 		if e.seen != nil {
-			e.tell()
+			e.report()
 			shared = e.seen.Check(e.began, overlapLimit)
 		}
 		if report := CurrentSpecReport(); report.Failed() || shared != nil {
@@ -59,7 +59,7 @@ var _ = Describe("An Ironic endpoint", Ordered, func() {
 	describeLoss(e)
 })
 
-// describeBeginning are the stories of a cluster that was just created.
+// describeBeginning has the stories of a new cluster.
 func describeBeginning(e *endpoint) {
 	e.story("stays with the management cluster while every node runs Ironic", unarmed, unarmed, func(ctx context.Context) {
 		for _, node := range e.nodes(ctx) {
@@ -94,7 +94,7 @@ func describeBeginning(e *endpoint) {
 	})
 }
 
-// describeNodes are the stories of nodes that hold the VIP, each of which loses something.
+// describeNodes has the stories of faults of nodes that hold the VIP.
 func describeNodes(e *endpoint) {
 	e.story("goes to a node when the management Ironic is scaled down", armed, handed, e.handOver)
 
@@ -105,7 +105,7 @@ func describeNodes(e *endpoint) {
 			e.untilMoved(ctx, lost)
 			Expect(bed.lab.Machine(lost).PowerOn(ctx)).To(Succeed())
 			e.settle(ctx)
-			Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that comes back must not take the VIP")
+			Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that returns must not claim the VIP")
 		})
 
 	e.story("stays with its node when Ironic of its node crashes, which continues with its database", handed, handed,
@@ -120,7 +120,7 @@ func describeNodes(e *endpoint) {
 			Expect(bed.lab.Network().Partition(allBut(lost), []string{lost})).To(Succeed())
 			e.untilMoved(ctx, lost)
 			Consistently(func(g Gomega) {
-				g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "alone on its side")
+				g.Expect(e.state(ctx, g, lost, "holder")).To(Equal("1"), "the only holder on its side")
 			}, calm, often).Should(Succeed())
 			Expect(bed.lab.Network().Heal()).To(Succeed())
 			e.settle(ctx)
@@ -155,73 +155,72 @@ func describeNodes(e *endpoint) {
 		e.untilHolder(ctx, infrav1.HolderControlPlane)
 		for _, node := range append(e.nodes(ctx), "") {
 			e.untilAnswered(ctx, node, bed.lab.Ironic(), http.StatusOK)
-			// It stays valid until the next change.
+			// The previous user stays valid until the next change.
 			e.untilAnswered(ctx, node, userBefore, http.StatusOK)
 		}
-		e.giveAway(ctx)
+		e.demoteHolder(ctx)
 	})
 
-	e.story("goes back to the management cluster when its Ironic is scaled up", handed, armed, e.takeBack)
+	e.story("goes back to the management cluster when its Ironic is scaled up", handed, armed, e.scaleManagementUp)
 }
 
 const (
 	endpointCluster = "endpoint"
 
-	// controlPlanes survive the loss of one.
+	// controlPlanes is the number of control-plane nodes. They survive the loss of one.
 	controlPlanes = 3
 
-	// staticPods are on each of them: keepalived, Ironic and DHCP.
+	// staticPods is the number of static pods on each of them: keepalived, Ironic and DHCP.
 	staticPods = 3
 
-	// rolloutLimit is for replacing them one by one.
+	// rolloutLimit is the time limit to replace them one by one.
 	rolloutLimit = 30 * time.Minute
 
-	// overlapLimit is how long one that leaves and one that comes may both answer for the address. Usually that is a
-	// moment. A machine that gets no time to run cannot hear that another one took over, but it loses the address two
-	// seconds after its guard has last run.
+	// overlapLimit is how long an old and a new holder may both answer for the VIP, usually a moment. A stalled
+	// machine cannot hear the new holder, but loses the VIP two seconds after its guard last ran.
 	overlapLimit = 4 * time.Second
 
-	// moment is how long the address may be elsewhere when a machine gets no time to run: others think that it is gone,
-	// until it speaks again.
+	// moment is how long the VIP may be elsewhere while a machine is stalled: other nodes miss the holder until it
+	// advertises again.
 	moment = 5 * time.Second
 
-	// calm is how long something has to stay as it is, and often how often that is looked at.
+	// calm is the time in which a state must not change, and often the interval of the checks.
 	calm, often = 5 * time.Second, 200 * time.Millisecond
 
-	// armEvery is how often new nodes are armed.
+	// armEvery is the interval at which new nodes are armed.
 	armEvery = time.Second
 
-	// controlPlaneLabel is on the nodes that kubeadm makes control planes of.
+	// controlPlaneLabel is the label of control-plane nodes of kubeadm.
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 )
 
 // endpoint is a cluster with an Ironic endpoint, and its witness.
 type endpoint struct {
-	// Client is that of home.
+	// Client is the client of home.
 	client.Client
 
-	// home is the cluster that manages this one: that of the management machine, or the cluster itself.
+	// home is the cluster that manages this cluster: the management cluster, or the cluster itself.
 	home *lab.Cluster
-	// moved says that it was moved once, or that a story has tried.
+	// moved is true after the first attempt of a move.
 	moved bool
-	// workers is how many nodes there are besides those of the control plane.
+	// workers is the number of worker nodes.
 	workers int
-	// company is how many machines of another cluster there are in the namespace.
+	// company is the number of machines of another cluster in the namespace.
 	company int
-	// at is where the stories are. Declared is where the last declared one ends.
+	// at is the current place of the stories. declared is the place where the last declared story ends.
 	at, declared place
-	// untouched is since when no machine was to be changed.
+	// untouched is the time since which no machine may change.
 	untouched time.Time
 
 	seen *witness.Witness
-	// created is when the cluster was, and began when the story did.
+	// created is the creation time of the cluster, and began the start of the story.
 	created, began time.Time
 	workload       *lab.Cluster
-	// disarm ends arming new nodes.
+	// disarm stops arming new nodes.
 	disarm func()
 }
 
-// create creates the cluster and waits until it is complete, although the manager is killed when it has claimed a host.
+// create creates the cluster and waits until it is complete. It kills the manager after the first claim of a host.
 func (e *endpoint) create(ctx context.Context) {
 	GinkgoHelper()
 	var err error
@@ -240,7 +239,7 @@ func (e *endpoint) create(ctx context.Context) {
 	}
 }
 
-// expectLabelled demands that the Node of a Machine carries what the data template of the flavour gives it.
+// expectLabelled requires the labels of the data template of the flavour on the Node of a Machine.
 func (e *endpoint) expectLabelled(ctx context.Context, machine clusterv1.Machine) {
 	GinkgoHelper()
 	node := &corev1.Node{}
@@ -248,8 +247,8 @@ func (e *endpoint) expectLabelled(ctx context.Context, machine clusterv1.Machine
 	Expect(node.Labels).To(HaveKeyWithValue("metal3.io/machine", machine.Name))
 }
 
-// remove gives all hosts back, wherever the stories have ended. A cluster that lives in itself cannot be deleted, and
-// without its hosts no other story can be told.
+// remove deletes the cluster from any place of the stories, and so releases all hosts. A cluster that manages itself
+// cannot be deleted.
 func (e *endpoint) remove(ctx context.Context) {
 	e.disarm()
 	if e.seen != nil {
@@ -260,8 +259,8 @@ func (e *endpoint) remove(ctx context.Context) {
 		e.comeHome(ctx)
 		e.dismissGuests(ctx)
 	}); err != nil {
-		AbortSuite(fmt.Sprintf("cluster %s could not be brought back to the management cluster, so its hosts are lost for "+
-			"all other stories: %v", endpointCluster, err))
+		AbortSuite(fmt.Sprintf("cluster %s could not be brought back to the management cluster, so other stories cannot use "+
+			"its hosts: %v", endpointCluster, err))
 	}
 	e.removeCompany(ctx)
 	removeCluster(ctx, e, endpointCluster)
@@ -275,7 +274,7 @@ func (e *endpoint) remove(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// expectHeldByManagement demands that the management machine has held the VIP since a time.
+// expectHeldByManagement requires that the management machine has held the VIP since a time.
 func (e *endpoint) expectHeldByManagement(since time.Time) {
 	GinkgoHelper()
 	Expect(witness.Longest(e.seen.Held.Since(since), func(span witness.Span) bool {
@@ -283,15 +282,15 @@ func (e *endpoint) expectHeldByManagement(since time.Time) {
 	})).To(BeNumerically("<", moment), "another machine held the VIP, or none")
 }
 
-// tell prints what the witness saw during the story.
-func (e *endpoint) tell() {
+// report prints the observations of the witness during the story.
+func (e *endpoint) report() {
 	away := func(span witness.Span) bool { return span.Who == witness.None }
 	for _, watched := range []struct {
 		what    string
 		journal *witness.Journal
 	}{{"The address", &e.seen.Held}, {"Ironic", &e.seen.Answered}, {"DHCP", &e.seen.Offered}} {
 		spans := watched.journal.Since(e.began)
-		fmt.Printf("%s: away for %s at most, with several for %s at most\n", watched.what,
+		fmt.Printf("%s: unavailable for %s at most, several holders for %s at most\n", watched.what,
 			witness.Longest(spans, away).Round(time.Millisecond),
 			witness.Longest(spans, witness.Span.Shared).Round(time.Millisecond))
 		for _, span := range spans {
@@ -300,12 +299,12 @@ func (e *endpoint) tell() {
 	}
 }
 
-// hosts are those of the lab, without guests.
+// hosts returns the hosts of the lab, without guests.
 func (e *endpoint) hosts(ctx context.Context, g Gomega) []bmov1alpha1.BareMetalHost {
 	return slices.DeleteFunc(hostsIn(ctx, g, e.home), isGuest)
 }
 
-// nodes are the names of the nodes of the control plane, which are those of their machines in the lab.
+// nodes returns the names of the control-plane nodes, which are also the names of their machines in the lab.
 func (e *endpoint) nodes(ctx context.Context) []string {
 	GinkgoHelper()
 	var names []string
@@ -321,7 +320,7 @@ func (e *endpoint) nodes(ctx context.Context) []string {
 	return names
 }
 
-// state is what a file of the guard says.
+// state returns the content of a file of the guard.
 func (e *endpoint) state(ctx context.Context, g Gomega, node, file string) string {
 	content, err := bed.lab.Machine(node).Run(ctx, "cat", path.Join(ironic.StateDirectory, file))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -350,7 +349,7 @@ func (e *endpoint) untilPodsReady(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// holder is the machine that has the address.
+// holder returns the machine with the VIP.
 func (e *endpoint) holder(ctx context.Context) string {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -359,8 +358,8 @@ func (e *endpoint) holder(ctx context.Context) string {
 	return e.seen.Held.Last()
 }
 
-// untilHolder waits until one machine of a kind has the address, Ironic answers there, and the Metal3Cluster says so. A
-// node alone serves DHCP then; the management side of the lab does not.
+// untilHolder waits until one machine of a kind has the VIP, Ironic answers there, and the Metal3Cluster reports it.
+// Then only a node serves DHCP; the management cluster of the lab does not.
 func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -382,7 +381,7 @@ func (e *endpoint) untilHolder(ctx context.Context, kind infrav1.HolderKind) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilElsewhere waits until another node has the address and Ironic answers there.
+// untilElsewhere waits until another node has the VIP and Ironic answers there.
 func (e *endpoint) untilElsewhere(ctx context.Context, from string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -392,14 +391,14 @@ func (e *endpoint) untilElsewhere(ctx context.Context, from string) {
 	}, patiently()...).WithContext(ctx).Should(Succeed())
 }
 
-// untilMoved waits until another node has the address and its Ironic knows all hosts.
+// untilMoved waits until another node has the VIP and all hosts are registered in its Ironic.
 func (e *endpoint) untilMoved(ctx context.Context, from string) {
 	GinkgoHelper()
 	e.untilElsewhere(ctx, from)
 	e.untilHostsKnown(ctx)
 }
 
-// untilHostsKnown waits until the Ironic that answers knows all hosts of the cluster, and until none is worked on.
+// untilHostsKnown waits until all hosts of the cluster are registered in the answering Ironic, and no operation runs.
 func (e *endpoint) untilHostsKnown(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -415,7 +414,7 @@ func (e *endpoint) untilHostsKnown(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// settle waits until every node can take the address and could be lost.
+// settle waits until every node can claim the VIP and may be lost.
 func (e *endpoint) settle(ctx context.Context) {
 	GinkgoHelper()
 	Expect(bed.lab.WaitForNodes(ctx, e.workload, controlPlanes, storyLimit)).To(Succeed())

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// managerNamespace is where clusterctl installs the provider.
+	// managerNamespace is the namespace in which clusterctl installs the provider.
 	managerNamespace = "capm3-system"
 
-	// outage is how long the API server is away.
+	// outage is how long the API server is unavailable.
 	outage = time.Minute
 
 	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	apiServerAside    = "/root/kube-apiserver.yaml"
 )
 
-// describeFaults are the stories about what goes wrong around the provider.
+// describeFaults has the stories about faults around the provider.
 func describeFaults(w *world) {
 	It("gets its worker although the manager is killed in every phase", func(ctx context.Context) {
 		started := w.machineNames(ctx, Default)
@@ -53,7 +53,7 @@ func describeFaults(w *world) {
 		w.noSurplus(ctx)
 	}, NodeTimeout(storyLimit))
 
-	It("goes on where it stopped when the API server was away for a minute", func(ctx context.Context) {
+	It("continues after the API server was unavailable for a minute", func(ctx context.Context) {
 		started := w.machineNames(ctx, Default)
 		w.scale(ctx, 2)
 		w.untilPhase(ctx, started, reached(infrav1.HostAssociatedCondition))
@@ -66,9 +66,9 @@ func describeFaults(w *world) {
 		w.noSurplus(ctx)
 	}, NodeTimeout(storyLimit))
 
-	It("says that a host has wrong credentials, and takes it when they are corrected", func(ctx context.Context) {
+	It("reports a host with wrong credentials, and claims it when they are corrected", func(ctx context.Context) {
 		chosen := w.anyFree(ctx)
-		owned := w.remember(ctx, chosen)
+		owned := w.copies(ctx, chosen)
 		Expect(w.Delete(ctx, w.host(ctx, Default, chosen))).To(Succeed())
 		w.untilGone(ctx, owned)
 		selected := map[string]string{"story": "credentials"}
@@ -101,7 +101,7 @@ func describeFaults(w *world) {
 		w.unlabel(ctx, chosen)
 	}, NodeTimeout(storyLimit))
 
-	It("quotes why an image cannot be deployed, and releases the host", func(ctx context.Context) {
+	It("reports why an image cannot be deployed, and releases the host", func(ctx context.Context) {
 		name := w.another(ctx, "broken", func(_ *clusterv1.MachineDeployment, template *infrav1.Metal3MachineTemplate) {
 			template.Spec.Template.Spec.Image.Checksum = strings.Repeat("0", 64)
 		})
@@ -111,9 +111,9 @@ func describeFaults(w *world) {
 		w.untilFree(ctx, used)
 	}, NodeTimeout(storyLimit))
 
-	It("says that a host was deleted under its machine, and replaces the machine on demand", func(ctx context.Context) {
+	It("reports the deletion of a host with a machine, and replaces the machine on demand", func(ctx context.Context) {
 		lost := w.onlyHost(ctx, Default, w.workers.Name)
-		restore := w.remember(ctx, lost)
+		restore := w.copies(ctx, lost)
 		Expect(w.Delete(ctx, w.host(ctx, Default, lost))).To(Succeed())
 		w.untilReason(ctx, w.workers.Name, infrav1.HostLostReason, lost)
 		machines := w.machines(ctx, Default, w.workers.Name)
@@ -123,14 +123,15 @@ func describeFaults(w *world) {
 		Expect(w.onlyHost(ctx, Default, w.workers.Name)).NotTo(Equal(lost))
 		w.untilGone(ctx, restore)
 		for _, object := range restore {
-			// A Secret without owner is still there.
+			// A Secret without an owner still exists.
 			Expect(client.IgnoreAlreadyExists(w.Create(ctx, object))).To(Succeed())
 		}
 		w.untilFree(ctx, lost)
 	}, NodeTimeout(storyLimit))
 }
 
-// withoutAPIServer does something while the API server of the management cluster is away, which it is told a check of.
+// withoutAPIServer stops the API server of the management cluster while do runs. The argument of do checks the
+// outage.
 func withoutAPIServer(ctx context.Context, do func(away func(Gomega))) {
 	GinkgoHelper()
 	management := bed.lab.Management()
@@ -140,7 +141,7 @@ func withoutAPIServer(ctx context.Context, do func(away func(Gomega))) {
 	_, err := machine.Run(ctx, "mv", apiServerManifest, apiServerAside)
 	Expect(err).NotTo(HaveOccurred())
 	defer func() {
-		// Also where that has failed or took too long: without it nothing can be cleaned up.
+		// Also after an error or a timeout: the cleanup requires the API server.
 		ctx := context.WithoutCancel(ctx)
 		_, err := machine.Run(ctx, "mv", apiServerAside, apiServerManifest)
 		Expect(err).NotTo(HaveOccurred())
@@ -162,7 +163,7 @@ func (w *world) machineNames(ctx context.Context, g Gomega) []string {
 	return names
 }
 
-// untilPhase waits until a worker that is not among those that were there before has reached a phase.
+// untilPhase waits until a new worker has reached a phase.
 func (w *world) untilPhase(ctx context.Context, before []string, phase func(*infrav1.Metal3Machine) bool) {
 	GinkgoHelper()
 	const often = 100 * time.Millisecond
@@ -179,7 +180,7 @@ func (w *world) untilPhase(ctx context.Context, before []string, phase func(*inf
 	}, patiently()[0], often).Should(Succeed())
 }
 
-// killManager kills the manager of the management cluster with SIGKILL. Its Deployment starts another one.
+// killManager kills the manager of the management cluster with SIGKILL. Its Deployment restarts it.
 func killManager(ctx context.Context) {
 	GinkgoHelper()
 	_, err := bed.lab.Management().Kubectl(ctx, "delete", "pods", "--all", "--namespace", managerNamespace,
@@ -206,7 +207,7 @@ func (w *world) noSurplus(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// another makes one more MachineDeployment with one machine, like that of the workers but for a change.
+// another creates a MachineDeployment with one machine, like that of the workers except for a change.
 func (w *world) another(ctx context.Context, name string,
 	change func(*clusterv1.MachineDeployment, *infrav1.Metal3MachineTemplate),
 ) string {
@@ -233,7 +234,7 @@ func (w *world) another(ctx context.Context, name string,
 	return deployment.Name
 }
 
-// removeOther removes what another made, and waits until its machines are gone.
+// removeOther deletes the objects of another, and waits until its machines are deleted.
 func (w *world) removeOther(ctx context.Context, name string) {
 	GinkgoHelper()
 	named := metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}
@@ -245,7 +246,7 @@ func (w *world) removeOther(ctx context.Context, name string) {
 	Expect(client.IgnoreNotFound(err)).To(Succeed())
 }
 
-// anyFree is the name of a host without a consumer.
+// anyFree returns the name of a host without a consumer.
 func (w *world) anyFree(ctx context.Context) string {
 	GinkgoHelper()
 	for _, candidate := range w.hosts(ctx, Default) {
@@ -257,7 +258,7 @@ func (w *world) anyFree(ctx context.Context) string {
 	return ""
 }
 
-// untilGone waits until a host that was deleted is gone, and with it the Secret that it owned.
+// untilGone waits until a deleted host and its owned Secret do not exist.
 func (w *world) untilGone(ctx context.Context, objects []client.Object) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -269,13 +270,13 @@ func (w *world) untilGone(ctx context.Context, objects []client.Object) {
 				continue
 			}
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(found.GetOwnerReferences()).To(BeEmpty(), "%T %s goes with its owner", object, object.GetName())
+			g.Expect(found.GetOwnerReferences()).To(BeEmpty(), "%T %s is deleted with its owner", object, object.GetName())
 			g.Expect(found).NotTo(BeAssignableToTypeOf(&bmov1alpha1.BareMetalHost{}), found.GetName())
 		}
 	}, patiently()...).Should(Succeed())
 }
 
-// unlabel takes the labels of a host away.
+// unlabel removes the labels of a host.
 func (w *world) unlabel(ctx context.Context, name string) {
 	GinkgoHelper()
 	found := w.host(ctx, Default, name)
@@ -284,8 +285,9 @@ func (w *world) unlabel(ctx context.Context, name string) {
 	Expect(w.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
 }
 
-// remember copies a host and its Secrets as their owner created them, because its deletion takes the Secrets along.
-func (w *world) remember(ctx context.Context, name string) []client.Object {
+// copies returns copies of a host and its Secrets as their owner created them, because the Secrets are deleted with
+// the host.
+func (w *world) copies(ctx context.Context, name string) []client.Object {
 	GinkgoHelper()
 	found := w.host(ctx, Default, name)
 	var copies []client.Object

@@ -21,11 +21,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// flavourCluster is the cluster of the flavours, and addressed the host whose address its API server may have.
+// flavourCluster is the cluster of the flavours. The API server may have the address of the host addressed.
 const flavourCluster, addressed = "flavour", "host-0"
 
-// Flavours that no other story boots: ubuntu and ironic have their own stories, and the specs of Cluster API boot the
-// ClusterClass of topology.
+// Other stories boot the flavours ubuntu and ironic, and the specs of Cluster API boot the ClusterClass of topology.
 var _ = Describe("A flavour of the release", func() {
 	DescribeTable("boots a node of the control plane and a worker",
 		func(ctx SpecContext, flavour string, boots flavourCase) {
@@ -51,24 +50,24 @@ var _ = Describe("A flavour of the release", func() {
 			Expect(bed.lab.WaitForMachines(ctx, flavourCluster, 2, storyLimit)).To(Succeed())
 			fmt.Printf("flavour %q: two machines are available after %s\n", flavour, time.Since(began).Round(time.Second))
 		},
-		Entry("that brings kubeadm and nothing more", NodeTimeout(storyLimit), "", flavourCase{pinned: true}),
+		Entry("with kubeadm only", NodeTimeout(storyLimit), "", flavourCase{pinned: true}),
 		Entry("for development", NodeTimeout(storyLimit), "development", flavourCase{pinned: true}),
 		Entry("for CentOS", NodeTimeout(storyLimit), "centos", flavourCase{
-			// It removes the pod network that an image brings.
+			// It removes the pod network of an image.
 			network: true,
 		}),
 	)
 })
 
-// flavourCase is what a user brings for a flavour.
+// flavourCase are the prerequisites of a flavour.
 type flavourCase struct {
-	// pinned says that nothing on the nodes brings up the address of the API server: it is that of a host.
+	// pinned is true if the API server has the address of a host, because the nodes have no program for a VIP.
 	pinned bool
-	// network says that the user installs a pod network.
+	// network is true if the user installs a pod network.
 	network bool
 }
 
-// generate returns what clusterctl makes of a flavour. Pinned says that the API server has the address of a host.
+// generate returns the objects of a flavour from clusterctl. Pinned sets the address of a host for the API server.
 func generate(ctx context.Context, flavour string, pinned bool) []unstructured.Unstructured {
 	GinkgoHelper()
 	maker := bed.lab.Management().Clusterctl()
@@ -90,8 +89,8 @@ func generate(ctx context.Context, flavour string, pinned bool) []unstructured.U
 	return objects
 }
 
-// adapt changes an object as the machines of the lab require it, like test/lab/templates/nodes. Pinned says that the
-// control plane is on one host.
+// adapt changes an object for the machines of the lab, like test/lab/templates/nodes. Pinned places the control plane
+// on one host.
 func adapt(object *unstructured.Unstructured, pinned bool) {
 	GinkgoHelper()
 	ignored := []any{
@@ -131,7 +130,7 @@ func (w *world) label(ctx context.Context, name string, labels map[string]string
 	return w.Patch(ctx, found, client.MergeFrom(before))
 }
 
-// bringNetwork waits until both nodes have joined, and gives them a pod network.
+// bringNetwork waits until both nodes have joined, and installs a pod network.
 func (w *world) bringNetwork(ctx context.Context) {
 	GinkgoHelper()
 	var nodes []string
@@ -152,13 +151,13 @@ func (w *world) bringNetwork(ctx context.Context) {
 	}
 }
 
-// removeFlavour deletes the cluster and waits until all hosts are free.
+// removeFlavour deletes the cluster and waits until all hosts are available.
 func (w *world) removeFlavour(ctx SpecContext) {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: flavourCluster}}
 	Expect(client.IgnoreNotFound(w.Delete(ctx, cluster))).To(Succeed())
 	Eventually(func(g Gomega) {
 		err := w.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster is still there")
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster still exists")
 	}, patiently()...).Should(Succeed())
 	for _, host := range w.hosts(ctx, Default) {
 		w.untilFree(ctx, host.Name)

@@ -19,26 +19,26 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
-// Guests are hosts that no cluster uses, one of each kind that a move has to take along as it is. They come for one move
-// and leave after it. Hosts that are just free are among those of the lab.
+// Guests are hosts that no cluster uses, one of each kind that a move must not change. They exist for one move.
+// Available hosts are among the hosts of the lab.
 const (
 	// late is being provisioned when the move begins.
 	late = "late"
-	// paused was paused by a person.
+	// paused was paused by a user.
 	paused = "paused"
-	// errored runs something, and the user name of its BMC was lost.
+	// errored runs a system, and the user name of its BMC was lost.
 	errored = "errored"
-	// locked never had the right password of its BMC, which is tried again and again.
+	// locked never had the right password of its BMC, and BMO retries.
 	locked = "locked"
-	// detached runs something, and was taken out of Ironic.
+	// detached runs a system, and was detached from Ironic.
 	detached = "detached"
 )
 
 const (
-	// maintenance is what a person writes into the pause of a host.
+	// maintenance is the pause of a user.
 	maintenance = "maintenance"
 
-	// userName is where a Secret has the user name of a BMC, and lostName where no controller reads it.
+	// userName is the key of the user name of a BMC in a Secret, and lostName a key that no controller reads.
 	userName, lostName = "username", "lost-username"
 )
 
@@ -48,7 +48,7 @@ func named(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: lab.Namespace, Name: name}
 }
 
-// inviteGuests adds the machines and the hosts of all guests, and does not wait.
+// inviteGuests creates the machines and the hosts of all guests, and does not wait.
 func (e *endpoint) inviteGuests(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range guests() {
@@ -65,7 +65,8 @@ func (e *endpoint) inviteGuests(ctx context.Context) {
 	}
 }
 
-// seatGuests waits until all guests are known, and makes of each what it is there for. Only late is like any other.
+// seatGuests waits until all guests are registered, and changes each to its kind. Only late does not differ from
+// other hosts.
 func (e *endpoint) seatGuests(ctx context.Context) {
 	GinkgoHelper()
 	e.untilGuest(ctx, late, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
@@ -84,7 +85,7 @@ func (e *endpoint) seatGuests(ctx context.Context) {
 	e.untilGuest(ctx, detached, HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
 }
 
-// provisionLate begins to provision a guest, which lasts until it is told to finish.
+// provisionLate starts to provision a guest. The operation lasts until finish is called.
 func (e *endpoint) provisionLate(ctx context.Context) (finish func()) {
 	GinkgoHelper()
 	finish, err := bed.lab.BMC().HoldImage(lab.NodeImage)
@@ -101,7 +102,7 @@ func (e *endpoint) provisionLate(ctx context.Context) (finish func()) {
 	return finish
 }
 
-// untilWaitingForLate waits until a move waits for that guest only: all hosts of the lab are paused.
+// untilWaitingForLate waits until a move waits only for that guest: all hosts of the lab are paused.
 func (e *endpoint) untilWaitingForLate(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -113,8 +114,8 @@ func (e *endpoint) untilWaitingForLate(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// expectGuestsKept waits until all guests are in the other cluster what they were in the first one. Nobody has asked for
-// the pause of a person to end, so that the status of that host still waits in its annotation.
+// expectGuestsKept waits until all guests have the same state in the other cluster. The host with the pause of a user
+// is still paused, so its status is still in its annotation.
 func (e *endpoint) expectGuestsKept(ctx context.Context) {
 	GinkgoHelper()
 	e.untilGuest(ctx, late, inState(bmov1alpha1.StateProvisioned), isWell(), isOn(), isNotPaused())
@@ -127,7 +128,7 @@ func (e *endpoint) expectGuestsKept(ctx context.Context) {
 		HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
 }
 
-// thawGuests ends what people have done to guests, which are well then. That changes no machine.
+// thawGuests ends the changes of users on guests, which are then healthy. That changes no machine.
 func (e *endpoint) thawGuests(ctx context.Context) {
 	GinkgoHelper()
 	for name, annotation := range map[string]string{
@@ -142,7 +143,7 @@ func (e *endpoint) thawGuests(ctx context.Context) {
 	e.untilGuest(ctx, detached, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
 }
 
-// dismissGuests deletes all guests that there are and waits until they are gone, in whatever way a story has left them.
+// dismissGuests deletes all existing guests in any state, and waits until they are deleted.
 func (e *endpoint) dismissGuests(ctx context.Context) {
 	GinkgoHelper()
 	credentials := &corev1.Secret{}
@@ -169,14 +170,14 @@ func (e *endpoint) dismissGuests(ctx context.Context) {
 	}
 }
 
-// changeGuest changes a guest as a person does.
+// changeGuest changes a guest as a user does.
 func (e *endpoint) changeGuest(ctx context.Context, name string, change func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
 	stage.Change(ctx, e.Client, named(name), &bmov1alpha1.BareMetalHost{}, change)
 }
 
-// renameCredential renames one entry of the Secret of the guest that lost its user name, so that it is known what to
-// restore wherever the Secret is.
+// renameCredential renames one key of the Secret of the guest that lost its user name, so that a story can restore it
+// wherever the Secret is.
 func (e *endpoint) renameCredential(ctx context.Context, from, to string) {
 	GinkgoHelper()
 	stage.Change(ctx, e.Client, named(errored+"-bmc"), &corev1.Secret{}, func(secret *corev1.Secret) {
@@ -185,7 +186,7 @@ func (e *endpoint) renameCredential(ctx context.Context, from, to string) {
 	})
 }
 
-// untilGuest waits until a guest is as it should be.
+// untilGuest waits until a guest matches.
 func (e *endpoint) untilGuest(ctx context.Context, name string, want ...types.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -19,10 +19,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// holdName is that of the policy that holds a move, and holdMessage what clusterctl is told by it.
+// holdName is the name of the policy that stops a move, and holdMessage its message for clusterctl.
 const holdName, holdMessage = "hold.e2e.test", "the story holds the move here"
 
-// journey is a clusterctl move that runs.
+// journey is a running clusterctl move.
 type journey struct {
 	from, to *lab.Cluster
 	began    time.Time
@@ -30,7 +30,7 @@ type journey struct {
 	ended    chan error
 }
 
-// begin starts to move the cluster with all hosts. The end of the story kills clusterctl.
+// begin starts to move the cluster with all hosts. The cleanup of the story kills clusterctl.
 func (e *endpoint) begin(ctx context.Context, to *lab.Cluster) *journey {
 	e.moved = true
 	ctx, kill := context.WithCancel(ctx)
@@ -43,14 +43,14 @@ func (e *endpoint) begin(ctx context.Context, to *lab.Cluster) *journey {
 	return started
 }
 
-// arrive waits until clusterctl has moved everything, and demands that nothing is left behind.
+// arrive waits until clusterctl has moved all objects, and requires that none remains in the source.
 func (e *endpoint) arrive(ctx context.Context, started *journey) {
 	GinkgoHelper()
 	Eventually(started.ended, patiently()...).WithContext(ctx).Should(Receive(Not(HaveOccurred())))
 	fmt.Printf("clusterctl move from %s to %s took %s\n", started.from.Name, started.to.Name,
 		time.Since(started.began).Round(time.Second))
-	Expect(hostsIn(ctx, Default, started.from)).To(BeEmpty(), "hosts are left in the source")
-	Expect(clusterIn(ctx, Default, started.from)).To(BeNil(), "the Cluster is left in the source")
+	Expect(hostsIn(ctx, Default, started.from)).To(BeEmpty(), "hosts remain in the source")
+	Expect(clusterIn(ctx, Default, started.from)).To(BeNil(), "the Cluster remains in the source")
 	e.live(started.to)
 }
 
@@ -60,16 +60,16 @@ func (e *endpoint) move(ctx context.Context, to *lab.Cluster) {
 	e.arrive(ctx, e.begin(ctx, to))
 }
 
-// hostsIn are all hosts of a cluster, guests too.
+// hostsIn returns all hosts of a cluster, with guests.
 func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.BareMetalHost {
 	var list bmov1alpha1.BareMetalHostList
 	g.Expect(where.Client.List(ctx, &list, client.InNamespace(lab.Namespace))).To(Succeed())
 	return list.Items
 }
 
-// hold rejects creations of Machines in a cluster, or their deletions, until it is released. So a clusterctl that moves
-// there stays in the middle of copying, after the hosts and before the Machines, or one that moves from there in the
-// middle of deleting, after what belongs to the Machines: it repeats each write for more than two minutes.
+// hold rejects creations or deletions of Machines in a cluster until endHold. clusterctl repeats each write for more
+// than two minutes. So it stops in the target while it copies, after the hosts and before the Machines, or in the
+// source while it deletes, after the dependents of the Machines.
 func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType) {
 	GinkgoHelper()
 	policy, binding := holdObjects()
@@ -102,8 +102,8 @@ func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationT
 	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
 }
 
-// letGo ends a hold. There need not be one.
-func letGo(ctx context.Context, in *lab.Cluster) {
+// endHold ends a hold, if there is one.
+func endHold(ctx context.Context, in *lab.Cluster) {
 	GinkgoHelper()
 	policy, binding := holdObjects()
 	Expect(client.IgnoreNotFound(in.Client.Delete(ctx, binding))).To(Succeed())
@@ -116,7 +116,7 @@ func holdObjects() (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.Validat
 		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
 }
 
-// beginHeld begins to move to a cluster that holds the move, and waits until all hosts are there and no Machine is.
+// beginHeld starts a move to a cluster with a hold, and waits until all hosts and no Machines are there.
 func (e *endpoint) beginHeld(ctx context.Context, to *lab.Cluster) *journey {
 	GinkgoHelper()
 	hold(ctx, to, admissionv1.Create)
@@ -129,8 +129,8 @@ func (e *endpoint) beginHeld(ctx context.Context, to *lab.Cluster) *journey {
 	return started
 }
 
-// interrupt begins a move and loses clusterctl while it copies, and whatever else is lost at that moment. What has
-// arrived by then is there, and no controller acts on it.
+// interrupt starts a move and kills clusterctl while it copies. The function alongside causes another fault at the
+// same moment. The copied objects exist, and no controller acts on them.
 func (e *endpoint) interrupt(ctx context.Context, to *lab.Cluster, alongside func()) {
 	GinkgoHelper()
 	started := e.beginHeld(ctx, to)
@@ -142,10 +142,10 @@ func (e *endpoint) interrupt(ctx context.Context, to *lab.Cluster, alongside fun
 			HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
 		g.Expect(changes(e.untouched)).To(BeEmpty())
 	}, calm, often).Should(Succeed())
-	letGo(ctx, to)
+	endHold(ctx, to)
 }
 
-// moveAgain lets the cluster go on where it was after a move that was interrupted, and moves it.
+// moveAgain unpauses the cluster in the source after an interrupted move, and moves it.
 func (e *endpoint) moveAgain(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	e.unpause(ctx)
@@ -153,15 +153,16 @@ func (e *endpoint) moveAgain(ctx context.Context, to *lab.Cluster) {
 	e.move(ctx, to)
 }
 
-// moveAtSecondAttempt loses clusterctl in the middle of the first one.
+// moveAtSecondAttempt kills clusterctl in the first move.
 func (e *endpoint) moveAtSecondAttempt(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	e.interrupt(ctx, to, func() {})
 	e.moveAgain(ctx, to)
 }
 
-// losePowerDuringMove switches the management machine off while clusterctl copies from there, and on again. Nobody has the
-// address then: no node is armed before the cluster has arrived, and the management side was told that it leaves.
+// losePowerDuringMove powers the management machine off while clusterctl copies from there, and on again. No machine
+// holds the VIP meanwhile: no node is armed before the end of the move, and the handover was announced to the
+// management Ironic.
 func (e *endpoint) losePowerDuringMove(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	management := bed.lab.Machine(lab.ManagementName)
@@ -179,8 +180,8 @@ func (e *endpoint) losePowerDuringMove(ctx context.Context, to *lab.Cluster) {
 	e.untilGuardSays(ctx, "HandedOver")
 }
 
-// moveThroughPartition moves back to the management cluster, which is cut off from all machines for a while in the
-// middle. Alone on its side, its machine does not take the address that it had before the first move.
+// moveThroughPartition moves back to the management cluster, which is partitioned from all machines for a while.
+// Alone on its side, its machine does not reclaim the VIP of before the first move.
 func (e *endpoint) moveThroughPartition(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	started := e.beginHeld(ctx, to)
@@ -193,11 +194,11 @@ func (e *endpoint) moveThroughPartition(ctx context.Context, to *lab.Cluster) {
 		g.Expect(changes(e.untouched)).To(BeEmpty())
 	}, calm, often).Should(Succeed())
 	Expect(bed.lab.Network().Heal()).To(Succeed())
-	letGo(ctx, to)
+	endHold(ctx, to)
 	e.arrive(ctx, started)
 }
 
-// allBut are the names of all machines but one.
+// allBut returns the names of all machines except one.
 func allBut(name string) []string {
 	var others []string
 	for _, other := range bed.lab.Machines() {

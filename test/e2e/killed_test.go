@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// killedLab is the name of a lab besides that of the stories.
+// killedLab is the name of another lab.
 const killedLab = "killed"
 
 var _ = Describe("A lab whose process is killed", Ordered, func() {
@@ -41,7 +41,7 @@ var _ = Describe("A lab whose process is killed", Ordered, func() {
 			}, NodeTimeout(stopLimit))
 			Eventually(func(g Gomega) {
 				if code := started.ExitCode(); code >= 0 {
-					StopTrying("the lab has ended by itself").Attach("code", code).Now()
+					StopTrying("the lab has ended").Attach("code", code).Now()
 				}
 				g.Expect(lab.Leftovers(killedLab)).To(ContainElement(HaveSuffix("(etcd)")))
 			}, patiently()...).Should(Succeed())
@@ -58,19 +58,19 @@ var _ = Describe("A lab whose process is killed", Ordered, func() {
 			Expect(lab.Leftovers(killedLab)).To(BeEmpty())
 			Expect(standing()).To(Equal(others), "another lab was disturbed")
 		},
-		Entry("when its guard has left nothing but files", NodeTimeout(storyLimit), true, ConsistOf(HavePrefix("folder "))),
-		Entry("when its guard was killed before and its machines run on", NodeTimeout(storyLimit), false, ContainElements(
+		Entry("when its guard has left only files", NodeTimeout(storyLimit), true, ConsistOf(HavePrefix("folder "))),
+		Entry("when its guard was killed before and its machines still run", NodeTimeout(storyLimit), false, ContainElements(
 			HavePrefix("process "), HavePrefix("control group "), HavePrefix("network namespace "), HavePrefix("mount "),
 			HavePrefix("folder "))),
 	)
 })
 
-// standing is what there is of the lab of the stories, and which of its machines run.
+// standing returns the parts of the lab of the stories, and its running machines.
 func standing() []string {
 	GinkgoHelper()
 	found, err := lab.Leftovers(labName)
 	Expect(err).NotTo(HaveOccurred())
-	// Processes come and go.
+	// Processes start and end.
 	found = slices.DeleteFunc(found, func(thing string) bool { return strings.HasPrefix(thing, "process ") })
 	for _, name := range bed.lab.Machines() {
 		if bed.lab.Machine(name).Running() {
@@ -80,13 +80,13 @@ func standing() []string {
 	return found
 }
 
-// guardOf is the id of the process that removes a lab when the one that runs it has ended.
+// guardOf returns the process that removes a lab after its owner has ended.
 func guardOf(name string) int {
 	GinkgoHelper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
-		// A process that has ended since it was listed is not the one.
+		// The process may have ended since the listing.
 		arguments, _ := os.ReadFile(file)
 		if strings.HasSuffix(string(arguments), "\x00guard\x00"+name+"\x00") {
 			id, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))

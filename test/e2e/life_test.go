@@ -21,7 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// storyLimit is how long one story may take.
+// storyLimit is the time limit of a story.
 const storyLimit = 20 * time.Minute
 
 var _ = Describe("A cluster", Ordered, func() {
@@ -92,18 +92,18 @@ var _ = Describe("A cluster", Ordered, func() {
 			})
 		w.untilRunning(ctx, w.workers.Name, 1)
 		Expect(w.onlyHost(ctx, Default, w.workers.Name)).To(Equal(used))
-		// Otherwise the host of every worker that goes would be kept for one that never comes.
+		// Otherwise the host of each deleted worker would stay reserved.
 		w.reuseNodes(ctx, false)
 	}, NodeTimeout(storyLimit))
 
-	It("puts machines where their failure domain says", func(ctx context.Context) {
+	It("places machines in their failure domain", func(ctx context.Context) {
 		var free []string
 		for _, candidate := range w.hosts(ctx, Default) {
 			if candidate.Spec.ConsumerRef == nil {
 				free = append(free, candidate.Name)
 			}
 		}
-		Expect(len(free)).To(BeNumerically(">=", 2), "with one free host there is nothing to choose")
+		Expect(len(free)).To(BeNumerically(">=", 2), "a choice requires two free hosts")
 		chosen := w.host(ctx, Default, free[len(free)-1])
 		before := chosen.DeepCopy()
 		chosen.Labels = map[string]string{infrav1.FailureDomainLabel: "far"}
@@ -117,7 +117,7 @@ var _ = Describe("A cluster", Ordered, func() {
 		w.removeOther(ctx, name)
 		w.untilFree(ctx, chosen.Name)
 		Expect(w.host(ctx, Default, chosen.Name).Labels).To(HaveKeyWithValue(infrav1.FailureDomainLabel, "far"),
-			"the label is not ours")
+			"the label of another owner")
 		w.unlabel(ctx, chosen.Name)
 	}, NodeTimeout(storyLimit))
 
@@ -127,12 +127,12 @@ var _ = Describe("A cluster", Ordered, func() {
 	describeProtection(w)
 	describeUpgrade(w)
 
-	It("is deleted, and its hosts are as they were found", func(ctx context.Context) {
-		// The framework's way of waiting wants a clusterctl configuration, or refuses every Cluster.
+	It("is deleted, and its hosts are restored", func(ctx context.Context) {
+		// The waiting of the framework requires a clusterctl configuration, or refuses every Cluster.
 		framework.DeleteCluster(ctx, framework.DeleteClusterInput{Deleter: w.Client, Cluster: w.cluster})
 		Eventually(func(g Gomega) {
 			err := w.Get(ctx, client.ObjectKeyFromObject(w.cluster), &clusterv1.Cluster{})
-			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster is still there")
+			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Cluster still exists")
 		}, patiently()...).Should(Succeed())
 		for name, spec := range w.found {
 			w.untilFree(ctx, name)

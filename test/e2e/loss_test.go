@@ -28,8 +28,8 @@ import (
 // companyName is a cluster of one machine without an Ironic endpoint.
 const companyName = "company"
 
-// moveInVain begins to move to the management cluster while the API server there is away. clusterctl ends before it
-// has paused anything, and what manages the cluster goes on.
+// moveInVain starts to move to the management cluster while its API server is unavailable. clusterctl ends before it
+// has paused any object, and the managers of the cluster continue.
 func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	withoutAPIServer(ctx, func(away func(Gomega)) {
@@ -39,7 +39,7 @@ func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 		Expect(failed).To(HaveOccurred())
 		fmt.Printf("clusterctl ended after %s: %v\n", time.Since(started.began).Round(time.Second), failed)
 		Expect(e.pivot(ctx, to, "preflight")).To(ended(2))
-		// Only a provider that is not paused puts this back.
+		// Only an unpaused provider restores this.
 		stage.Change(ctx, e.Client, named(endpointCluster), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 			delete(infra.Annotations, infrav1.BlockMoveAnnotation)
 		})
@@ -60,8 +60,8 @@ func (e *endpoint) moveInVain(ctx context.Context, to *lab.Cluster) {
 	Eventually(func() ran { return e.pivot(ctx, to, "preflight") }, patiently()[0], calm).Should(ended(0, "Ready: "))
 }
 
-// beginHeldDeletion begins a move from a cluster that lets no Machine go, and waits until everything was copied and the
-// source has lost what belongs to the Machines.
+// beginHeldDeletion starts a move from a cluster with a hold on the deletion of Machines. It waits until all objects
+// were copied and the source has lost the dependents of the Machines.
 func (e *endpoint) beginHeldDeletion(ctx context.Context, to *lab.Cluster) *journey {
 	GinkgoHelper()
 	hold(ctx, e.home, admissionv1.Delete)
@@ -76,8 +76,8 @@ func (e *endpoint) beginHeldDeletion(ctx context.Context, to *lab.Cluster) *jour
 	return started
 }
 
-// loseManagementWhileDeleting begins a move and loses the management machine with clusterctl when everything was copied. A
-// person lets the cluster go on where it has arrived.
+// loseManagementWhileDeleting starts a move and loses the management machine with clusterctl after all objects were
+// copied. A user unpauses the cluster in the target.
 func (e *endpoint) loseManagementWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	started := e.beginHeldDeletion(ctx, to)
@@ -88,17 +88,17 @@ func (e *endpoint) loseManagementWhileDeleting(ctx context.Context, to *lab.Clus
 	e.unpause(ctx)
 }
 
-// loseWhileDeleting begins a move and loses clusterctl when everything was copied. Another clusterctl refuses to go on,
-// and no controller acts on objects that exist twice.
+// loseWhileDeleting starts a move and kills clusterctl after all objects were copied. Another clusterctl fails, and
+// no controller acts on objects that exist twice.
 func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	from, started := e.home, e.beginHeldDeletion(ctx, to)
 	started.kill()
 	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
-	letGo(ctx, from)
+	endHold(ctx, from)
 	var lost infrav1.Metal3MachineList
 	Expect(from.Client.List(ctx, &lost, client.InNamespace(lab.Namespace))).To(Succeed())
-	Expect(lost.Items).To(BeEmpty(), "clusterctl did not delete anything yet")
+	Expect(lost.Items).To(BeEmpty(), "clusterctl has deleted no object yet")
 	var again error
 	Eventually(e.begin(ctx, to).ended, patiently()...).WithContext(ctx).Should(Receive(&again))
 	Expect(again).To(MatchError(ContainSubstring("paused")))
@@ -110,7 +110,7 @@ func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	}, calm, often).Should(Succeed())
 }
 
-// clear removes what is left in a cluster, with the commands of the documentation.
+// clear deletes the leftovers in a cluster with the commands of the documentation.
 func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "pivot.md"))
@@ -118,7 +118,7 @@ func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	_, chapter, _ := strings.Cut(string(text), "### Left in the source")
 	_, block, _ := strings.Cut(chapter, "```sh\n")
 	commands, _, found := strings.Cut(block, "```")
-	Expect(found).To(BeTrue(), "docs/pivot.md has no commands for this")
+	Expect(found).To(BeTrue(), "docs/pivot.md has no commands for leftovers")
 	limited, cancel := context.WithTimeout(ctx, storyLimit/2)
 	defer cancel()
 	shell := exec.CommandContext(limited, "bash", "-c", commands)
@@ -138,7 +138,7 @@ func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	}, patiently()...).Should(Succeed(), "%s", output)
 }
 
-// addCompany makes another cluster where this one lives, and waits until it could be moved.
+// addCompany creates another cluster in the same namespace, and waits until it could be moved.
 func (e *endpoint) addCompany(ctx context.Context) {
 	GinkgoHelper()
 	maker := e.home.Clusterctl()
@@ -153,14 +153,14 @@ func (e *endpoint) addCompany(ctx context.Context) {
 	e.company = 1
 }
 
-// removeCompany deletes the other cluster, if there is one.
+// removeCompany deletes the other cluster, if it exists.
 func (e *endpoint) removeCompany(ctx context.Context) {
 	GinkgoHelper()
 	removeCluster(ctx, e, companyName)
 	e.company = 0
 }
 
-// free are the names of the hosts without a consumer.
+// free returns the names of the hosts without a consumer.
 func (e *endpoint) free(ctx context.Context) []string {
 	GinkgoHelper()
 	var names []string
@@ -179,7 +179,7 @@ func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
 	_, err := from.Clusterctl().Run(ctx, "move", "--namespace="+lab.Namespace, "--to-directory="+folder)
 	Expect(err).NotTo(HaveOccurred())
 	e.untilReadyForMove(ctx, to)
-	// So that no controller acts on the deleted objects.
+	// No controller must act on the deleted objects.
 	e.pause(ctx, ptr.To(true))
 	Eventually(func(g Gomega) {
 		g.Expect(e.hosts(ctx, g)).To(HaveEach(isPausedBy(infrav1.HostPausedByProvider)))

@@ -27,7 +27,7 @@ const (
 	bmcUser = "operator"
 )
 
-// A host without a cluster shows what BMO and Ironic do, on which the provider builds.
+// A host without a cluster tests the behaviour of BMO and Ironic that the provider depends on.
 var _ = Describe("A host without a cluster", Ordered, func() {
 	w := &world{}
 
@@ -70,7 +70,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		Expect(changesOf(provisioned, single)).To(BeEmpty())
 	}, NodeTimeout(storyLimit))
 
-	It("keeps running when the password of its BMC changes, and obeys with the new one", func(ctx context.Context) {
+	It("keeps running when the password of its BMC changes, and its power follows the new one", func(ctx context.Context) {
 		const password = "a-new-password"
 		changed := time.Now()
 		Expect(bed.lab.BMC().SetCredentials(single, bmcUser, password)).To(Succeed())
@@ -99,7 +99,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 
 	It("gets other BIOS settings although BMO is killed while it prepares the host", func(ctx context.Context) {
 		asked := time.Now()
-		// BMO sets them again and again until it has read them, which it does once a minute.
+		// BMO repeats the settings until it has read them, once a minute.
 		w.setFirmware(ctx, single, bmov1alpha1.DesiredSettingsMap{
 			"ProcVirtualization": intstr.FromString("Disabled"), "BootDelaySeconds": intstr.FromInt32(5),
 		})
@@ -122,7 +122,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		}, patiently()...).Should(Succeed())
 	}, NodeTimeout(storyLimit))
 
-	It("is taken over as it is when it is externally provisioned, and only its power changes", func(ctx context.Context) {
+	It("changes only its power when it is externally provisioned", func(ctx context.Context) {
 		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
 		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
 		taken := time.Now()
@@ -133,7 +133,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 	}, NodeTimeout(storyLimit))
 })
 
-// killBMO kills BMO with SIGKILL, and waits until its Deployment has started another one.
+// killBMO kills BMO with SIGKILL, and waits until its Deployment has restarted it.
 func killBMO(ctx context.Context) {
 	GinkgoHelper()
 	management := bed.lab.Management()
@@ -161,10 +161,10 @@ func (w *world) untilSingle(ctx context.Context, want ...types.GomegaMatcher) {
 	}, patiently()[0], often).Should(Succeed())
 }
 
-// changeSingle changes the host as a person does.
+// changeSingle changes the host as a user does.
 func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
-	// The webhooks of a BMO that was killed are reached again a moment after its pod is ready.
+	// The webhooks of a restarted BMO are reachable a moment after its pod is ready.
 	Eventually(func(g Gomega) {
 		host := w.host(ctx, g, single)
 		before := host.DeepCopy()
@@ -173,7 +173,7 @@ func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareM
 	}, patiently()...).Should(Succeed())
 }
 
-// setFirmware asks for other BIOS settings of a host, which BMO has to have read before.
+// setFirmware requests BIOS settings of a host, which BMO must have read before.
 func (w *world) setFirmware(ctx context.Context, name string, wanted bmov1alpha1.DesiredSettingsMap) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -188,7 +188,7 @@ func (w *world) setFirmware(ctx context.Context, name string, wanted bmov1alpha1
 	}, patiently()...).Should(Succeed())
 }
 
-// triedCredentials matches a host whose current credentials BMO has used with success.
+// triedCredentials matches a host whose current credentials BMO has used successfully.
 func (w *world) triedCredentials(ctx context.Context) types.GomegaMatcher {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -196,12 +196,12 @@ func (w *world) triedCredentials(ctx context.Context) types.GomegaMatcher {
 	return HaveField("Status.GoodCredentials.Version", secret.ResourceVersion)
 }
 
-// changesOf are the requests to change a machine since a time.
+// changesOf returns the requests to change a machine since a time.
 func changesOf(since time.Time, machine string) []bmc.Operation {
 	return slices.DeleteFunc(changes(since), func(operation bmc.Operation) bool { return operation.Machine != machine })
 }
 
-// inserted is how often a medium was inserted into a machine since a time.
+// inserted returns how often a medium was inserted into a machine since a time.
 func inserted(since time.Time, machine string) int {
 	count := 0
 	for _, operation := range changesOf(since, machine) {
@@ -212,12 +212,12 @@ func inserted(since time.Time, machine string) int {
 	return count
 }
 
-// dismissSingle deletes the host and waits until it is gone, in whatever way a story has left it.
+// dismissSingle deletes the host in any state, and waits until it is deleted.
 func (w *world) dismissSingle(ctx context.Context) {
 	host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single}}
 	Expect(client.IgnoreNotFound(w.Delete(ctx, host))).To(Succeed())
 	Eventually(func(g Gomega) {
-		g.Expect(apierrors.IsNotFound(w.Get(ctx, named(single), host))).To(BeTrue(), "the host is still there")
+		g.Expect(apierrors.IsNotFound(w.Get(ctx, named(single), host))).To(BeTrue(), "the host still exists")
 	}, patiently()...).Should(Succeed())
 	addresses := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single + "-network"}}
 	Expect(client.IgnoreNotFound(w.Delete(ctx, addresses))).To(Succeed())

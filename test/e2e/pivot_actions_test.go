@@ -24,10 +24,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
 
-// live says which cluster manages this one from now on.
+// live sets the cluster that manages this one.
 func (e *endpoint) live(in *lab.Cluster) { e.home, e.Client = in, in.Client }
 
-// disarmNodes removes annotations and files of users from the nodes, and waits until the nodes know.
+// disarmNodes removes annotations and files of users from the nodes, and waits until the nodes are disarmed.
 func (e *endpoint) disarmNodes(ctx context.Context) {
 	GinkgoHelper()
 	e.disarm()
@@ -41,13 +41,13 @@ func (e *endpoint) disarmNodes(ctx context.Context) {
 	e.untilDisarmed(ctx)
 }
 
-// ran is how a command of the plugin has ended.
+// ran is the result of a command of the plugin.
 type ran struct {
 	Code int
 	Text string
 }
 
-// ended matches what ran by its exit code and by what it has to say.
+// ended matches a result by its exit code and its output.
 func ended(code int, words ...string) types.GomegaMatcher {
 	matchers := []types.GomegaMatcher{HaveField("Code", code)}
 	for _, word := range words {
@@ -61,13 +61,13 @@ func (e *endpoint) pivot(ctx context.Context, to *lab.Cluster, command string) r
 	return plug(ctx, command, "--kubeconfig="+e.home.Kubeconfig, "--to-kubeconfig="+to.Kubeconfig)
 }
 
-// demote takes the Ironic of the management cluster down, or undoes that.
+// demote scales the Ironic of the management cluster down, or undoes that.
 func (e *endpoint) demote(ctx context.Context, flags ...string) ran {
 	return plug(ctx, "handover", append(flags, "--yes", "--kubeconfig="+bed.lab.Management().Kubeconfig,
 		"--to-kubeconfig="+e.home.Kubeconfig)...)
 }
 
-// plug runs the plugin as its program does, and prints what it says.
+// plug runs the plugin and prints its output.
 func plug(ctx context.Context, command string, flags ...string) ran {
 	var output bytes.Buffer
 	arguments := append([]string{"clusterctl-metal3", "pivot", command, "--namespace=" + lab.Namespace}, flags...)
@@ -76,8 +76,8 @@ func plug(ctx context.Context, command string, flags ...string) ran {
 	return ran{Code: code, Text: output.String()}
 }
 
-// untilReadyForMove waits until the provider has nothing against a move and would be waited for, which it is not at once
-// when its cluster was paused before, and asks the plugin.
+// untilReadyForMove waits until the provider has no objection to a move, and runs the checks of the plugin. A cluster
+// that was paused before is not ready at once.
 func (e *endpoint) untilReadyForMove(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -86,12 +86,12 @@ func (e *endpoint) untilReadyForMove(ctx context.Context, to *lab.Cluster) {
 		g.Expect(isTrue(infra.Status.Conditions, infrav1.ReadyForMoveCondition)).To(BeTrue(), "%v", infra.Status.Conditions)
 		g.Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
 	}, patiently()...).Should(Succeed())
-	// BMO is not there at once where the nodes of the target have just started.
+	// BMO is not ready at once if the nodes of the target have just started.
 	Expect(bed.lab.WaitForDeployments(ctx, to, client.InNamespace(lab.OperatorNamespace))).To(Succeed())
 	Expect(e.pivot(ctx, to, "preflight")).To(ended(0, "Ready: "))
 }
 
-// clusterIn is the Cluster if it is in that cluster, and otherwise nil.
+// clusterIn returns the Cluster if it is in that cluster, and nil otherwise.
 func clusterIn(ctx context.Context, g Gomega, where *lab.Cluster) *clusterv1.Cluster {
 	var found clusterv1.Cluster
 	err := where.Client.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &found)
@@ -102,8 +102,7 @@ func clusterIn(ctx context.Context, g Gomega, where *lab.Cluster) *clusterv1.Clu
 	return &found
 }
 
-// untilSettled waits until the cluster has all its machines and all of them are available, and until every host, free or
-// not, is cared for and quiet.
+// untilSettled waits until all machines of the cluster are available, and no host has an operation or an error.
 func (e *endpoint) untilSettled(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -114,7 +113,7 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
 			available := isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)
 			if !available {
-				g.Expect(e.home.WakeControlPlanes(ctx)).To(Succeed())
+				g.Expect(e.home.ReconcileControlPlanes(ctx)).To(Succeed())
 			}
 			g.Expect(available).To(BeTrue(), machine.Name)
 		}
@@ -136,7 +135,7 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilReadyAgain waits until the control plane of a cluster that manages itself is as it should be.
+// untilReadyAgain waits until the control plane of a cluster that manages itself is complete and ready.
 func (e *endpoint) untilReadyAgain(ctx context.Context) {
 	GinkgoHelper()
 	e.untilSettled(ctx)
@@ -145,7 +144,7 @@ func (e *endpoint) untilReadyAgain(ctx context.Context) {
 	e.untilHostsKnown(ctx)
 }
 
-// untilArmed waits until the provider has armed all nodes, and until they could take the address.
+// untilArmed waits until the provider has armed all nodes, and until they could claim the VIP.
 func (e *endpoint) untilArmed(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range e.nodes(ctx) {
@@ -163,7 +162,7 @@ func (e *endpoint) untilArmed(ctx context.Context) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilDisarmed waits until no node may take the address.
+// untilDisarmed waits until no node may claim the VIP.
 func (e *endpoint) untilDisarmed(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range e.nodes(ctx) {
@@ -181,7 +180,7 @@ func (e *endpoint) untilAnnotated(ctx context.Context, name string, as types.Gom
 	}, patiently()...).Should(Succeed())
 }
 
-// scaleWorkers asks for more or fewer workers than there are, and does not wait.
+// scaleWorkers changes the number of workers, and does not wait.
 func (e *endpoint) scaleWorkers(ctx context.Context, by int) *clusterv1.MachineDeployment {
 	GinkgoHelper()
 	var workers clusterv1.MachineDeploymentList
@@ -196,7 +195,7 @@ func (e *endpoint) scaleWorkers(ctx context.Context, by int) *clusterv1.MachineD
 	return deployment
 }
 
-// addWorker asks for one more worker, and returns the name of its machine once it has a node.
+// addWorker adds a worker, and returns the name of its machine once it has a node.
 func (e *endpoint) addWorker(ctx context.Context) string {
 	GinkgoHelper()
 	deployment := e.scaleWorkers(ctx, 1)
@@ -213,7 +212,7 @@ func (e *endpoint) addWorker(ctx context.Context) string {
 	return node
 }
 
-// removeWorkers removes the workers that stories have added. Their hosts are free then.
+// removeWorkers removes the workers that stories have added. Their hosts are then available.
 func (e *endpoint) removeWorkers(ctx context.Context) {
 	GinkgoHelper()
 	if e.workers == 0 {
@@ -225,8 +224,8 @@ func (e *endpoint) removeWorkers(ctx context.Context) {
 	e.untilHostsKnown(ctx)
 }
 
-// untilStarted waits until everything runs that runs on the management cluster, after it was switched on. What an API
-// server says about pods of before is not new.
+// untilStarted waits until all pods of the management cluster run after it was powered on. It ignores the old status
+// of pods.
 func (e *endpoint) untilStarted(ctx context.Context, since time.Time, which ...client.ListOption) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -250,7 +249,7 @@ func (e *endpoint) untilIronicStarted(ctx context.Context, since time.Time) {
 	e.untilStarted(ctx, since, client.InNamespace(lab.IronicNamespace))
 }
 
-// untilGuardSays waits until the guard of the management machine gives a reason for not taking the address.
+// untilGuardSays waits until the guard of the management machine reports a reason for not claiming the VIP.
 func (e *endpoint) untilGuardSays(ctx context.Context, reason string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -261,8 +260,8 @@ func (e *endpoint) untilGuardSays(ctx context.Context, reason string) {
 	}, patiently()...).Should(Succeed())
 }
 
-// comeBack moves the cluster to the management cluster by one way or another. Its Ironic takes the address back and keeps
-// it; until then a node keeps it.
+// comeBack moves the cluster to the management cluster in a given way. A node keeps the VIP until the management
+// Ironic reclaims it.
 func (e *endpoint) comeBack(ctx context.Context, move func(context.Context, *lab.Cluster)) {
 	GinkgoHelper()
 	e.untilReadyForMove(ctx, bed.lab.Management())
@@ -279,24 +278,24 @@ func (e *endpoint) comeBack(ctx context.Context, move func(context.Context, *lab
 	e.expectUntouched(ctx)
 }
 
-// untilTakenBack waits until the provider lets the management side take the address again, and makes the kubelet there
-// look: of itself it looks at a ConfigMap about once a minute, and whenever the pod changes.
+// untilTakenBack waits until the provider lets the management Ironic claim the VIP again. It changes the pod, so that
+// the kubelet reads the ConfigMap at once instead of about once a minute.
 func (e *endpoint) untilTakenBack(ctx context.Context) {
 	GinkgoHelper()
 	management := bed.lab.Management()
 	Eventually(func(g Gomega) {
-		var told corev1.ConfigMap
+		var handover corev1.ConfigMap
 		key := client.ObjectKey{Namespace: lab.IronicNamespace, Name: ironic.HandoverConfigMap}
-		g.Expect(management.Client.Get(ctx, key, &told)).To(Succeed())
-		g.Expect(told.Data).NotTo(HaveKey(lab.IronicClusterID))
+		g.Expect(management.Client.Get(ctx, key, &handover)).To(Succeed())
+		g.Expect(handover.Data).NotTo(HaveKey(lab.IronicClusterID))
 	}, patiently()...).Should(Succeed())
 	_, err := management.Kubectl(ctx, "annotate", "pods", "--all", "--overwrite", "--namespace="+lab.IronicNamespace,
 		"e2e.test/taken-back="+time.Now().Format(time.RFC3339Nano))
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// comeHome brings the cluster back to the management cluster, wherever a story has left it, and the address as well:
-// a cluster cannot delete its own nodes. A move that was lost while it deleted is beyond it.
+// comeHome moves the cluster and the VIP back to the management cluster from any place, because a cluster cannot
+// delete its own nodes. It cannot complete a move that was lost while clusterctl deleted.
 func (e *endpoint) comeHome(ctx context.Context) {
 	management, began := bed.lab.Management(), time.Now()
 	off := !bed.lab.Machine(management.Name).Powered()
@@ -308,8 +307,8 @@ func (e *endpoint) comeHome(ctx context.Context) {
 	if !e.moved {
 		return
 	}
-	letGo(ctx, management)
-	letGo(ctx, e.workload)
+	endHold(ctx, management)
+	endHold(ctx, e.workload)
 	var here, there *clusterv1.Cluster
 	Eventually(func(g Gomega) {
 		here, there = clusterIn(ctx, g, management), clusterIn(ctx, g, e.workload)
@@ -320,7 +319,7 @@ func (e *endpoint) comeHome(ctx context.Context) {
 	case there == nil:
 		e.live(management)
 	default:
-		// It lives where it was before the move, unless that has begun to delete.
+		// The cluster is still managed in the source, unless clusterctl has begun to delete.
 		var machines clusterv1.MachineList
 		Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
 		Expect(machines.Items).To(HaveLen(controlPlanes+e.workers+e.company), "a move was lost while it deleted")
@@ -333,19 +332,19 @@ func (e *endpoint) comeHome(ctx context.Context) {
 	e.untilHolder(ctx, infrav1.HolderManagement)
 }
 
-// unpause lets the controllers go on after a cancelled move.
+// unpause unpauses the cluster after a cancelled move.
 func (e *endpoint) unpause(ctx context.Context) {
 	GinkgoHelper()
 	e.pause(ctx, nil)
 }
 
-// pause pauses all Clusters, or lets them go on.
+// pause pauses or unpauses all Clusters.
 func (e *endpoint) pause(ctx context.Context, paused *bool) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		var clusters clusterv1.ClusterList
 		g.Expect(e.List(ctx, &clusters, client.InNamespace(lab.Namespace))).To(Succeed())
-		g.Expect(clusters.Items).NotTo(BeEmpty(), "the Cluster is nowhere")
+		g.Expect(clusters.Items).NotTo(BeEmpty(), "no Cluster exists")
 		for _, found := range clusters.Items {
 			before := found.DeepCopy()
 			found.Spec.Paused = paused

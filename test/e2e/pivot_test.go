@@ -13,18 +13,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
-// returned is for how long a management machine is watched after it was switched on again. Its Ironic compares the power
-// of the machines that it knows every half minute.
+// returned is how long a management machine is observed after it was powered on again. Its Ironic compares the power
+// of its nodes every half minute.
 const returned = 40 * time.Second
 
-// describePivot are the stories of a cluster that comes to manage itself. The provider arms the nodes.
+// describePivot has the stories of a cluster that is moved to its control plane. The provider arms the nodes.
 func describePivot(e *endpoint) {
-	e.story("can move when its cluster has what manages clusters", unarmed, movable, func(ctx context.Context) {
+	e.story("can move when its cluster has the providers", unarmed, movable, func(ctx context.Context) {
 		Expect(e.pivot(ctx, e.workload, "preflight")).To(ended(1, "target", "CustomResourceDefinition", "is missing"))
 		e.install(ctx)
 	}, Label(spine))
 
-	e.story("keeps the VIP on the management cluster when its cluster takes over its own management", movable, arrived,
+	e.story("stays with the management cluster when its cluster is moved to its control plane", movable, arrived,
 		func(ctx context.Context) {
 			e.untouched = time.Now()
 			e.moveIn(ctx)
@@ -40,12 +40,12 @@ func describePivot(e *endpoint) {
 		e.untilHostsKnown(ctx)
 		changed := changes(began)
 		Expect(changed).NotTo(BeEmpty(), "an image was written")
-		Expect(changed).To(HaveEach(HaveField("Machine", added)), "no other machine is touched")
-		Expect(e.ironicWorked(ctx, began)).NotTo(BeEmpty(), "Ironic of the node says so as well")
+		Expect(changed).To(HaveEach(HaveField("Machine", added)), "no other machine is changed")
+		Expect(e.ironicWorked(ctx, began)).NotTo(BeEmpty(), "Ironic of the node logs it too")
 		Expect(e.ironicWorked(ctx, began, added)).To(BeEmpty(), "of no other machine")
 	}, Label(spine))
 
-	e.story("goes to another node while a worker is deployed, which starts anew", alone, alone, func(ctx context.Context) {
+	e.story("goes to another node while a worker is deployed, which starts again", alone, alone, func(ctx context.Context) {
 		finish, err := bed.lab.BMC().HoldImage(lab.NodeImage)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(finish)
@@ -60,7 +60,7 @@ func describePivot(e *endpoint) {
 		e.untilReadyAgain(ctx)
 
 		changed := changes(began)
-		Expect(changed).To(HaveEach(HaveField("Machine", changed[0].Machine)), "no other machine is touched")
+		Expect(changed).To(HaveEach(HaveField("Machine", changed[0].Machine)), "no other machine is changed")
 		e.removeWorkers(ctx)
 	})
 
@@ -78,7 +78,7 @@ func describePivot(e *endpoint) {
 		e.untilReadyAgain(ctx)
 		e.untilOnlyHolderServes(ctx)
 
-		By("losing the VIP holder, and maybe controllers that run there")
+		By("losing the VIP holder, and maybe controllers on it")
 		lost := e.holder(ctx)
 		Expect(bed.lab.Machine(lost).PowerOff(ctx)).To(Succeed())
 		e.untilElsewhere(ctx, lost)
@@ -102,7 +102,7 @@ func describePivot(e *endpoint) {
 	})
 }
 
-// describeReturn are the stories of a cluster that moves back, and in again.
+// describeReturn has the stories of a cluster that moves back and again to its control plane.
 func describeReturn(e *endpoint) {
 	e.story("goes back to the management cluster when its cluster moves back", beside, movable, func(ctx context.Context) {
 		e.untouched = time.Now()
@@ -133,7 +133,7 @@ func describeReturn(e *endpoint) {
 		e.expectUntouched(ctx, late)
 		asked := changes(e.untouched, allBut(late)...)
 		Expect(asked).To(ContainElement(And(HaveField("Resource", "boot"), HaveField("Detail", HavePrefix("Hdd ")))),
-			"Ironic has it boot what was written")
+			"the host boots the written image")
 		Expect(asked).To(ContainElement(HaveField("Resource", "insert"), &media))
 		Expect(media).To(HaveLen(2), "its agent boots once to clean it and once to write the image: it is provisioned once")
 		e.thawGuests(ctx)
@@ -141,7 +141,7 @@ func describeReturn(e *endpoint) {
 		e.dismissGuests(ctx)
 	})
 
-	e.story("stays with its node when its cluster is to move back and the API server there is away", beside, beside,
+	e.story("stays with its node when a move back fails because the API server there is unavailable", beside, beside,
 		func(ctx context.Context) {
 			e.untilReadyForMove(ctx, bed.lab.Management())
 			before := e.pictures(ctx, Default)
@@ -201,7 +201,7 @@ func describeReturn(e *endpoint) {
 		})
 }
 
-// describeLoss are the stories of moves that leave something behind, of a move without a cluster to move from, and of two
+// describeLoss has the stories of moves that leave objects behind, of a move without a source cluster, and of two
 // clusters in one namespace.
 func describeLoss(e *endpoint) {
 	e.story("stays with the management cluster when clusterctl is killed while it deletes", movable, arrived,
@@ -233,7 +233,7 @@ func describeLoss(e *endpoint) {
 			e.removeCompany(ctx)
 		})
 
-	e.story("stays with the management cluster when its cluster is saved in files and restored in itself", movable, arrived,
+	e.story("stays with the management cluster when its cluster is saved in files and restored in its control plane", movable, arrived,
 		func(ctx context.Context) {
 			e.untilReadyForMove(ctx, e.workload)
 			before, free := e.pictures(ctx, Default), e.free(ctx)
@@ -247,7 +247,7 @@ func describeLoss(e *endpoint) {
 				Expect(picture.Spec).To(Equal(before[name].Spec), name)
 				Expect(picture.Status.Provisioning.ID).To(Equal(before[name].Status.Provisioning.ID), name)
 			}
-			// Files hold no status of free hosts: BMO inspects these again.
+			// Files have no status of available hosts: BMO inspects these again.
 			e.expectUntouched(ctx, free...)
 		})
 
@@ -265,7 +265,7 @@ func describeLoss(e *endpoint) {
 			found := time.Now()
 			Expect(bed.lab.Machine(lab.ManagementName).PowerOn(ctx)).To(Succeed())
 			e.untilStarted(ctx, found)
-			letGo(ctx, left)
+			endHold(ctx, left)
 			e.clear(ctx, left)
 			e.untilGuardSays(ctx, "HandedOver")
 			e.untilHolder(ctx, infrav1.HolderControlPlane)

@@ -12,8 +12,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// place is where the cluster is managed and which side holds the VIP. Each story begins in one place and ends in one. A
-// story that runs alone first takes the shortest way to its place.
+// place is the cluster that manages the cluster, and the holder of the VIP. Each story begins in one place and ends
+// in one. A story that runs alone first reaches its place in the shortest way.
 type place string
 
 const (
@@ -23,7 +23,7 @@ const (
 	armed place = "armed"
 	// handed is armed without the management Ironic. A node holds the VIP.
 	handed place = "handed"
-	// movable is unarmed, and the cluster has all that it needs to manage itself.
+	// movable is unarmed, and the providers are installed in the cluster.
 	movable place = "movable"
 	// arrived: the cluster manages itself. The management cluster still holds the VIP.
 	arrived place = "arrived"
@@ -35,7 +35,7 @@ const (
 	demoted place = "demoted"
 )
 
-// way leads from one place to another.
+// way changes from one place to another.
 type way struct {
 	from, to place
 	lead     func(context.Context)
@@ -48,7 +48,7 @@ func (e *endpoint) ways() []way {
 		{unarmed, movable, e.install},
 		{armed, handed, e.handOver},
 		{armed, unarmed, e.disarmNodes},
-		{handed, armed, e.takeBack},
+		{handed, armed, e.scaleManagementUp},
 		{movable, arrived, e.moveIn},
 		{arrived, movable, home},
 		{arrived, alone, e.loseManagement},
@@ -65,7 +65,8 @@ func (e *endpoint) ways() []way {
 	}
 }
 
-// story declares a story that begins in one place and ends in another. A way must lead to it from the story before.
+// story declares a story that begins in one place and ends in another. A way must exist from the end of the previous
+// story.
 func (e *endpoint) story(text string, from, to place, tell func(context.Context), decorators ...any) {
 	if _, leads := route(e.ways(), e.declared, from); !leads {
 		panic("no way leads from " + string(e.declared) + " to the story that " + text)
@@ -78,7 +79,7 @@ func (e *endpoint) story(text string, from, to place, tell func(context.Context)
 	})...)
 }
 
-// reach takes the shortest way to a place.
+// reach reaches a place in the shortest way.
 func (e *endpoint) reach(ctx context.Context, goal place) {
 	GinkgoHelper()
 	steps, leads := route(e.ways(), e.at, goal)
@@ -91,7 +92,7 @@ func (e *endpoint) reach(ctx context.Context, goal place) {
 	}
 }
 
-// route returns the shortest list of ways from one place to another, and whether there is one.
+// route returns the shortest list of ways from one place to another, and false if there is none.
 func route(ways []way, from, goal place) ([]way, bool) {
 	routes := map[place][]way{from: nil}
 	for reached := []place{from}; len(reached) > 0; reached = reached[1:] {
@@ -118,7 +119,7 @@ func (e *endpoint) armAll(ctx context.Context) {
 	}
 }
 
-// handOver stops the management Ironic. A node takes the VIP.
+// handOver stops the management Ironic. A node claims the VIP.
 func (e *endpoint) handOver(ctx context.Context) {
 	GinkgoHelper()
 	e.scaleManagement(ctx, 0)
@@ -126,22 +127,23 @@ func (e *endpoint) handOver(ctx context.Context) {
 	e.untilHostsKnown(ctx)
 }
 
-// takeBack starts the management Ironic, which takes the VIP.
-func (e *endpoint) takeBack(ctx context.Context) {
+// scaleManagementUp starts the management Ironic, which claims the VIP.
+func (e *endpoint) scaleManagementUp(ctx context.Context) {
 	GinkgoHelper()
 	e.scaleManagement(ctx, 1)
 	e.untilHolder(ctx, infrav1.HolderManagement)
 	e.untilHostsKnown(ctx)
 }
 
-// install installs in the workload cluster what a cluster needs to manage itself.
+// install installs the providers in the workload cluster.
 func (e *endpoint) install(ctx context.Context) {
 	GinkgoHelper()
 	Expect(bed.lab.Install(ctx, e.workload, bed.lab.Ironic())).To(Succeed())
 	e.untilReadyForMove(ctx, e.workload)
 }
 
-// moveIn moves the cluster to its own control plane. All hosts stay as they are, and the management cluster keeps the VIP.
+// moveIn moves the cluster to its own control plane. All hosts are unchanged, and the management cluster keeps the
+// VIP.
 func (e *endpoint) moveIn(ctx context.Context) {
 	GinkgoHelper()
 	before := e.pictures(ctx, Default)
@@ -154,7 +156,7 @@ func (e *endpoint) moveIn(ctx context.Context) {
 	e.expectUntouched(ctx)
 }
 
-// loseManagement takes the power from the management machine. A node takes the VIP and adopts all hosts.
+// loseManagement powers the management machine off. A node claims the VIP and adopts all hosts.
 func (e *endpoint) loseManagement(ctx context.Context) {
 	GinkgoHelper()
 	Expect(bed.lab.Machine(lab.ManagementName).PowerOff(ctx)).To(Succeed())
@@ -163,7 +165,7 @@ func (e *endpoint) loseManagement(ctx context.Context) {
 	e.expectUntouched(ctx)
 }
 
-// restoreManagement gives the management machine power again. It leaves the VIP where it is.
+// restoreManagement powers the management machine on again. The VIP stays on its holder.
 func (e *endpoint) restoreManagement(ctx context.Context) {
 	GinkgoHelper()
 	on := time.Now()

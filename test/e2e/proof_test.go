@@ -16,15 +16,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
-// ironicLogs are the logs of all Ironics that a machine has run, and ironicWork is what Ironic writes there when it
-// begins to change a machine: its power, or by inspecting, cleaning or deploying it. Registering and adopting do not.
+// ironicLogs are the logs of all Ironics of a machine. ironicWork matches the lines at the start of a change of a
+// machine: power, inspection, cleaning or deployment. Registration and adoption do not match.
 const (
 	ironicLogs = "*metal3-ironic-*/ironic/*.log"
 	ironicWork = `, requested state is '|] Executing |moved to provision state "` +
 		`(inspecting|cleaning|deploying|deleting|rebuild|servicing|rescuing|unrescuing)"`
 )
 
-// picture is a host with all that a move must not change.
+// picture is a host with all fields that a move must not change.
 type picture struct {
 	Labels, Annotations map[string]string
 	Finalizers          []string
@@ -32,12 +32,12 @@ type picture struct {
 	Status              bmov1alpha1.BareMetalHostStatus
 }
 
-// pictures takes a picture of each host, but for some.
+// pictures returns the pictures of the hosts, with exceptions.
 func (e *endpoint) pictures(ctx context.Context, g Gomega, except ...string) map[string]picture {
 	return picturesOf(hostsIn(ctx, g, e.home), except...)
 }
 
-// picturesOf takes a picture of each host, but for some.
+// picturesOf returns the pictures of hosts, with exceptions.
 func picturesOf(hosts []bmov1alpha1.BareMetalHost, except ...string) map[string]picture {
 	taken := map[string]picture{}
 	for _, host := range hosts {
@@ -45,9 +45,9 @@ func picturesOf(hosts []bmov1alpha1.BareMetalHost, except ...string) map[string]
 			continue
 		}
 		status := host.Status
-		// The first one is the time of the last change, errors are counted again, and BMO reads the power when it asks the
-		// next time: what the BMCs were asked for shows whether it changed. The others know an object by its version, which is
-		// another one in another cluster, and BMO finds again that a host is detached.
+		// LastUpdated is the time of the last change, BMO counts errors again, and it reads the power later: the
+		// requests to the BMCs show whether it changed. The other fields contain versions of objects, which a move
+		// changes, and BMO detects again that a host is detached.
 		status.LastUpdated, status.ErrorCount, status.PoweredOn = nil, 0, false
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
@@ -62,7 +62,7 @@ func picturesOf(hosts []bmov1alpha1.BareMetalHost, except ...string) map[string]
 	return taken
 }
 
-// untilSame waits until all hosts are as they were.
+// untilSame waits until all hosts are unchanged.
 func (e *endpoint) untilSame(ctx context.Context, before map[string]picture, except ...string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -70,14 +70,14 @@ func (e *endpoint) untilSame(ctx context.Context, before map[string]picture, exc
 	}, patiently()...).Should(Succeed())
 }
 
-// changes are the requests to change power, disk or media of a machine since a time, but for some machines.
+// changes returns the requests to change power, disk or media of a machine since a time, with exceptions.
 func changes(since time.Time, except ...string) []bmc.Operation {
 	return slices.DeleteFunc(bed.lab.BMC().OperationsSince(since), func(operation bmc.Operation) bool {
 		return !operation.Changes() || slices.Contains(except, operation.Machine)
 	})
 }
 
-// ironicWorked is what all Ironics that run say that they have done to machines since a time, but for some machines.
+// ironicWorked returns the logged changes of all running Ironics since a time, with exceptions.
 func (e *endpoint) ironicWorked(ctx context.Context, since time.Time, except ...string) []string {
 	GinkgoHelper()
 	var others []string
@@ -109,8 +109,8 @@ func (e *endpoint) ironicWorked(ctx context.Context, since time.Time, except ...
 	return worked
 }
 
-// expectUntouched requires that no machine has changed since that is not expected any more, but for some machines:
-// the controllers of all machines were not asked for it, and no Ironic says that it did.
+// expectUntouched requires that no machine has changed since the time untouched, with exceptions: the BMCs got no
+// such request, and no Ironic logged one.
 func (e *endpoint) expectUntouched(ctx context.Context, except ...string) {
 	GinkgoHelper()
 	Expect(changes(e.untouched, except...)).To(BeEmpty(), "machines have changed")

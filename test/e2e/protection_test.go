@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// rebootHolder hangs the kubelet of the VIP holder, and waits until a MachineHealthCheck has its host rebooted. Ironic of
-// this node powers its own host off, and Ironic of another node powers it on again.
+// rebootHolder stops the kubelet of the VIP holder, and waits until a MachineHealthCheck causes a reboot of its host.
+// Ironic of this node powers its own host off, and Ironic of another node powers it on again.
 func (e *endpoint) rebootHolder(ctx context.Context) {
 	GinkgoHelper()
 	check{cluster: endpointCluster, machines: ofControlPlane(), timeout: controlPlaneTimeout}.apply(ctx, e.Client)
@@ -37,9 +37,9 @@ func (e *endpoint) rebootHolder(ctx context.Context) {
 	fmt.Printf("the Node was healthy %s after its kubelet hung\n", time.Since(began).Round(time.Second))
 	e.settle(ctx)
 
-	Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that comes back must not take the VIP")
+	Expect(e.holder(ctx)).NotTo(Equal(lost), "a node that returns must not claim the VIP")
 	Expect(e.machineNames(ctx)).To(ConsistOf(before), "no Machine is replaced")
-	Expect(changes(began)).To(HaveEach(HaveField("Machine", lost)), "no other machine is touched")
+	Expect(changes(began)).To(HaveEach(HaveField("Machine", lost)), "no other machine is changed")
 	Expect(reboots(began, lost)).To(Equal(1))
 	var node corev1.Node
 	Expect(e.workload.Client.Get(ctx, client.ObjectKey{Name: lost}, &node)).To(Succeed())
@@ -49,7 +49,7 @@ func (e *endpoint) rebootHolder(ctx context.Context) {
 	}
 }
 
-// machineOn is the name of the Machine of a node of the control plane.
+// machineOn returns the name of the Machine of a control-plane node.
 func (e *endpoint) machineOn(ctx context.Context, g Gomega, node string) string {
 	for _, machine := range e.machines(ctx, g) {
 		if machine.Status.NodeRef.Name == node {
@@ -59,7 +59,7 @@ func (e *endpoint) machineOn(ctx context.Context, g Gomega, node string) string 
 	return ""
 }
 
-// describeProtection is the story of a cluster that manages itself on one control-plane node.
+// describeProtection has the story of a cluster that manages itself on one control-plane node.
 func describeProtection(w *world) {
 	It("does not reboot the only control-plane node that manages it", func(ctx context.Context) {
 		management := bed.lab.Management()
@@ -98,7 +98,7 @@ func describeProtection(w *world) {
 	}, NodeTimeout(2*storyLimit))
 }
 
-// controlPlaneHost is the host of the only control-plane node.
+// controlPlaneHost returns the host of the only control-plane node.
 func (w *world) controlPlaneHost(ctx context.Context) string {
 	GinkgoHelper()
 	var found infrav1.Metal3MachineList

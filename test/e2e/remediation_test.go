@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// describeRemediation are the stories of a MachineHealthCheck that has hosts rebooted.
+// describeRemediation has the stories of a MachineHealthCheck that causes reboots of hosts.
 func describeRemediation(w *world) {
 	It("reboots the host of a worker whose kubelet hangs, and keeps its Machine", func(ctx context.Context) {
 		w.checkHealth(ctx)
@@ -34,7 +34,7 @@ func describeRemediation(w *world) {
 		w.untilRunning(ctx, w.workers.Name, 1)
 		Expect(w.onlyMachine(ctx)).To(Equal(machine))
 		Expect(w.onlyHost(ctx, Default, w.workers.Name)).To(Equal(used))
-		Expect(changes(began)).To(HaveEach(HaveField("Machine", used)), "no other machine is touched")
+		Expect(changes(began)).To(HaveEach(HaveField("Machine", used)), "no other machine is changed")
 		Expect(reboots(began, used)).To(Equal(1))
 		Expect(w.node(ctx, used).Spec.Taints).To(BeEmpty(), "the fence is removed")
 		Expect(w.host(ctx, Default, used).Annotations).NotTo(HaveKey(HavePrefix(bmov1alpha1.RebootAnnotationPrefix)))
@@ -59,7 +59,7 @@ func describeRemediation(w *world) {
 		Eventually(func(g Gomega) { g.Expect(w.remediations(ctx, g)).To(BeEmpty()) }, patiently()...).Should(Succeed())
 		w.untilFree(ctx, lost)
 
-		By("telling the provider that the host was repaired")
+		By("marking the host as repaired")
 		_, err := bed.lab.Management().Kubectl(ctx, "annotate", "baremetalhost", lost, "--namespace="+lab.Namespace,
 			infrav1.UnhealthyAnnotation+"-")
 		Expect(err).NotTo(HaveOccurred())
@@ -67,7 +67,7 @@ func describeRemediation(w *world) {
 	}, NodeTimeout(storyLimit))
 }
 
-// checkHealth has the hosts of unhealthy workers rebooted, with one retry, until the story ends.
+// checkHealth runs a MachineHealthCheck for workers, with one retry, until the story ends.
 func (w *world) checkHealth(ctx context.Context) {
 	GinkgoHelper()
 	check{
@@ -76,12 +76,12 @@ func (w *world) checkHealth(ctx context.Context) {
 	}.apply(ctx, w.Client)
 }
 
-// check is a MachineHealthCheck that has the hosts of unhealthy Machines of a cluster rebooted.
+// check is a MachineHealthCheck that reboots the hosts of unhealthy Machines of a cluster.
 type check struct {
 	cluster  string
 	machines map[string]string
 
-	// timeout is for how many seconds a Node may be unhealthy after a reboot began.
+	// timeout is the number of seconds that a Node may be unhealthy after a reboot began.
 	timeout int32
 }
 
@@ -112,13 +112,13 @@ func (c check) apply(ctx context.Context, in client.Client) {
 }
 
 const (
-	// unhealthyAfter is for how many seconds a Node may be not ready.
+	// unhealthyAfter is the number of seconds that a Node may be not ready.
 	unhealthyAfter = 10
 
-	// remediationTimeout is the shortest timeout of a try that is accepted.
+	// remediationTimeout is the minimum timeout of a try.
 	remediationTimeout = 100
 
-	// controlPlaneTimeout is the timeout of a try for a node that starts a control plane and Ironic.
+	// controlPlaneTimeout is the timeout of a try for a node with a control plane and Ironic.
 	controlPlaneTimeout = 900
 )
 
@@ -137,7 +137,7 @@ func (w *world) remediations(ctx context.Context, g Gomega) []infrav1.Metal3Reme
 	return remediations(ctx, g, w.Client)
 }
 
-// onlyMachine is the name of the only worker.
+// onlyMachine returns the name of the only worker.
 func (w *world) onlyMachine(ctx context.Context) string {
 	GinkgoHelper()
 	machines := w.machines(ctx, Default, w.workers.Name)
@@ -161,7 +161,7 @@ func run(ctx context.Context, machine string, command ...string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// reboots is how often the BMC of a machine was asked to switch the machine on since a time.
+// reboots returns the number of power-on requests to the BMC of a machine since a time.
 func reboots(since time.Time, machine string) int {
 	count := 0
 	for _, operation := range changesOf(since, machine) {

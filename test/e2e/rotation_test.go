@@ -25,9 +25,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// rotateCredentials gives the endpoint other credentials in the order that its users are told: first the Secret, then the
-// nodes, and BMO as soon as a new node has the address. It returns those of before, and does not wait for
-// the other nodes.
+// rotateCredentials changes the credentials of the endpoint: first in the Secret, then on the nodes, and of BMO as
+// soon as a new node has the VIP. It returns the previous ones, and does not wait for the other nodes.
 func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Endpoint {
 	GinkgoHelper()
 	before := bed.lab.Ironic()
@@ -37,12 +36,12 @@ func (e *endpoint) rotateCredentials(ctx context.Context) ironicapi.Endpoint {
 	e.rollOut(ctx)
 	e.untilAnswered(ctx, "", after, http.StatusOK)
 	bed.lab.UseIronic(after)
-	e.tellHostOperator(ctx, after)
+	e.setBMOCredentials(ctx, after)
 	return before
 }
 
 // storeCredentials writes credentials into the Secret that the Metal3Cluster names, and into that of the management
-// side, whose Ironic does not run. In the lab both have the same name.
+// cluster, whose Ironic does not run. In the lab both have the same name.
 func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Endpoint) {
 	GinkgoHelper()
 	var infra infrav1.Metal3Cluster
@@ -62,12 +61,12 @@ func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Endp
 	}
 }
 
-// tellHostOperator gives BMO other credentials for Ironic. As the original, it reads them when it starts.
-func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Endpoint) {
+// setBMOCredentials gives BMO other credentials for Ironic. As the original, it reads them when it starts.
+func (e *endpoint) setBMOCredentials(ctx context.Context, settings ironicapi.Endpoint) {
 	GinkgoHelper()
-	told := lab.OperatorSecret(settings)
-	stage.Change(ctx, e.Client, client.ObjectKeyFromObject(told), &corev1.Secret{}, func(secret *corev1.Secret) {
-		secret.Data = told.Data
+	written := lab.OperatorSecret(settings)
+	stage.Change(ctx, e.Client, client.ObjectKeyFromObject(written), &corev1.Secret{}, func(secret *corev1.Secret) {
+		secret.Data = written.Data
 	})
 	for _, command := range []string{"restart", "status"} {
 		_, err := e.home.Kubectl(ctx, "rollout", command, "--namespace="+lab.OperatorNamespace,
@@ -76,20 +75,21 @@ func (e *endpoint) tellHostOperator(ctx context.Context, settings ironicapi.Endp
 	}
 }
 
-// untilAnswered waits until a client with these credentials gets this answer from Ironic on a machine, or without a
-// machine from Ironic on the address.
+// untilAnswered waits until a client with these credentials gets a status from Ironic on a machine, or at the VIP if
+// the machine is empty.
 func (e *endpoint) untilAnswered(ctx context.Context, machine string, as ironicapi.Endpoint, status int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		g.Expect(ask(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
+		g.Expect(readDrivers(ctx, machine, as)).To(Equal(status), "Ironic on %s", machine)
 	}, patiently()...).Should(Succeed())
 }
 
-// ask asks Ironic on a machine, or without one the VIP holder, for its drivers, and returns the HTTP status.
-func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
+// readDrivers requests the drivers of Ironic on a machine, or at the VIP if the machine is empty, and returns the HTTP
+// status.
+func readDrivers(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(as.Authority) {
-		return 0, errors.New("the authority of Ironic is no certificate")
+		return 0, errors.New("the authority of Ironic is not a certificate")
 	}
 	dial := bed.lab.Network().Dial
 	if machine != "" {
@@ -102,8 +102,8 @@ func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error
 			return bed.lab.Network().Dial(ctx, kind, net.JoinHostPort(own, port))
 		}
 	}
-	// Each request is one of a new client without connections.
-	asking := &http.Client{Timeout: calm, Transport: &http.Transport{
+	// Each request has a new client without connections.
+	httpClient := &http.Client{Timeout: calm, Transport: &http.Transport{
 		DialContext: dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
 	}}
@@ -112,16 +112,16 @@ func ask(ctx context.Context, machine string, as ironicapi.Endpoint) (int, error
 		return 0, err
 	}
 	request.SetBasicAuth(as.Username, as.Password)
-	response, err := asking.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		return 0, err
 	}
 	return response.StatusCode, response.Body.Close()
 }
 
-// giveAway lets a person keep the node from the address that has it. Its Ironic ends with the address, and another one
-// begins in a new container.
-func (e *endpoint) giveAway(ctx context.Context) {
+// demoteHolder makes a user demote the VIP holder. Its Ironic ends with the VIP, and another one starts in a new
+// container.
+func (e *endpoint) demoteHolder(ctx context.Context) {
 	GinkgoHelper()
 	lost := e.holder(ctx)
 	file := path.Join(ironic.NodeDirectory, "armed")
@@ -142,7 +142,7 @@ func (e *endpoint) giveAway(ctx context.Context) {
 	Expect(e.holder(ctx)).NotTo(Equal(lost))
 }
 
-// standBy says how Ironic of a node stands by that does not have the address. Nodes are told when they are made.
+// standBy sets the standby mode of Ironic. Nodes get it when they are created.
 func (e *endpoint) standBy(ctx context.Context, how infrav1.StandbyMode) {
 	GinkgoHelper()
 	stage.Change(ctx, e.Client, named(endpointCluster), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -150,8 +150,7 @@ func (e *endpoint) standBy(ctx context.Context, how infrav1.StandbyMode) {
 	})
 }
 
-// untilOnlyHolderServes waits until Ironic runs where the address is and nowhere else: elsewhere its web server has
-// nobody to ask.
+// untilOnlyHolderServes waits until Ironic runs only on the VIP holder: on other nodes its web server has no backend.
 func (e *endpoint) untilOnlyHolderServes(ctx context.Context) {
 	GinkgoHelper()
 	for _, node := range e.nodes(ctx) {
@@ -160,7 +159,7 @@ func (e *endpoint) untilOnlyHolderServes(ctx context.Context) {
 			if node == e.seen.Held.Last() {
 				want = http.StatusOK
 			}
-			g.Expect(ask(ctx, node, bed.lab.Ironic())).To(Equal(want), node)
+			g.Expect(readDrivers(ctx, node, bed.lab.Ironic())).To(Equal(want), node)
 		}, patiently()...).Should(Succeed())
 	}
 }

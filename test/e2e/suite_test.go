@@ -19,37 +19,36 @@ import (
 )
 
 const (
-	// labName is the name of the lab. A lab of a person has another one.
+	// labName is the name of the lab. A lab of a developer has another one.
 	labName = "e2e"
 
-	// labHosts are enough for three control-plane nodes, a worker, and one to go to.
+	// labHosts are enough for three control-plane nodes, a worker, and a replacement.
 	labHosts = 5
 
-	// spine is the label of the stories that every change has to pass.
+	// spine is the label of the stories that run on every change.
 	spine = "spine"
 
-	// startLimit holds on a machine where everything has to be built first.
+	// startLimit includes the build of all programs.
 	startLimit = 50 * time.Minute
 
-	// stopLimit is for taking the lab away.
+	// stopLimit is the time limit for the removal of the lab.
 	stopLimit = 5 * time.Minute
 )
 
-// Limits of the stories, for Eventually: how long at most, and how often to look. They are far above what it takes on an
-// idle machine.
+// patiently returns the limit and the interval of Eventually. The limit is far above the duration on an idle machine.
 func patiently() []any { return []any{10 * time.Minute, 500 * time.Millisecond} }
 
-// bed is what all stories stand on.
+// bed is the shared state of all stories.
 var bed struct {
 	lab   *lab.Lab
 	proxy framework.ClusterProxy
-	// explained is the story whose failure was explained last.
+	// explained is the last story whose failure was explained.
 	explained string
 }
 
 func TestE2E(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
+		t.Skip("requires root on Linux: the lab uses Linux namespaces")
 	}
 	specs.Run(t, "end to end")
 }
@@ -68,7 +67,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 		Expect(running.Stop(ctx)).To(Succeed())
 		left, err := lab.Leftovers(labName)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(left).To(BeEmpty(), "the lab has to leave nothing behind")
+		Expect(left).To(BeEmpty(), "the lab must leave nothing behind")
 	}, NodeTimeout(stopLimit))
 	bed.proxy = framework.NewClusterProxy("lab", running.Management().Kubeconfig, build.Scheme())
 }, NodeTimeout(startLimit))
@@ -79,8 +78,7 @@ var _ = ReportAfterEach(func(ctx SpecContext, report SpecReport) {
 	}
 })
 
-// explain collects what explains the failure of a story, unless that was done before: what cleans up after a story takes
-// away what explains it.
+// explain collects the data about the failure of a story once, before the cleanup of the story deletes it.
 func explain(ctx context.Context, report SpecReport) {
 	location := report.LeafNodeLocation
 	name := fmt.Sprintf("%s-line-%d", filepath.Base(location.FileName), location.LineNumber)
@@ -92,5 +90,5 @@ func explain(ctx context.Context, report SpecReport) {
 	if err == nil {
 		err = bed.lab.CollectArtefacts(ctx, folder)
 	}
-	fmt.Printf("\nWhat explains the failure of %q is in %s (%v)\n", report.FullText(), folder, err)
+	fmt.Printf("\nThe data about the failure of %q is in %s (%v)\n", report.FullText(), folder, err)
 }

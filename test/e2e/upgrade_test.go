@@ -19,9 +19,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// describeUpgrade is the story of a BMO that is upgraded beside a cluster whose hosts it has provisioned.
+// describeUpgrade has the story of an upgrade of BMO with provisioned hosts.
 func describeUpgrade(w *world) {
-	It("stays as it is when BMO is upgraded, and a host that is being provisioned goes on", func(ctx context.Context) {
+	It("stays as it is when BMO is upgraded, and a host that is being provisioned continues", func(ctx context.Context) {
 		management := bed.lab.Management()
 		DeferCleanup(func(ctx context.Context) {
 			Expect(bed.lab.UpgradeOperator(ctx, management)).To(Succeed())
@@ -48,14 +48,14 @@ func describeUpgrade(w *world) {
 		upgraded := time.Now()
 		Expect(bed.lab.UpgradeOperator(ctx, management)).To(Succeed())
 		w.untilReconciled(ctx)
-		fmt.Printf("the upgraded BMO knew all hosts after %s\n", time.Since(upgraded).Round(time.Second))
+		fmt.Printf("the upgraded BMO reconciled all hosts after %s\n", time.Since(upgraded).Round(time.Second))
 		Expect(changes(upgraded)).To(BeEmpty())
 		// The earlier BMO writes no conditions.
 		same := cmpopts.IgnoreFields(bmov1alpha1.BareMetalHostStatus{}, "Conditions")
 		Expect(cmp.Diff(hosts, picturesOf(w.hosts(ctx, Default), deployed), same)).To(BeEmpty())
 		finish()
 		w.untilRunning(ctx, w.workers.Name, 3)
-		Expect(inserted(upgraded, deployed)).To(BeZero(), "the agent that waits for the image writes it")
+		Expect(inserted(upgraded, deployed)).To(BeZero(), "the waiting agent writes the image")
 		Expect(changes(upgraded, deployed)).To(BeEmpty())
 		Expect(w.readySince(ctx, known)).To(Equal(ready), "a machine was not ready meanwhile")
 
@@ -65,7 +65,7 @@ func describeUpgrade(w *world) {
 	}, NodeTimeout(storyLimit))
 }
 
-// readySince is since when Metal3Machines are ready.
+// readySince returns the times since when Metal3Machines are ready.
 func (w *world) readySince(ctx context.Context, names []string) map[string]metav1.Time {
 	GinkgoHelper()
 	since := map[string]metav1.Time{}
@@ -79,7 +79,7 @@ func (w *world) readySince(ctx context.Context, names []string) map[string]metav
 	return since
 }
 
-// untilReconciled waits until the BMO that runs has reconciled each host.
+// untilReconciled waits until the running BMO has reconciled each host.
 func (w *world) untilReconciled(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -22,10 +22,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// clusterName is the cluster that most stories are about.
+// clusterName is the cluster of most stories.
 const clusterName = "story"
 
-// world is the cluster of the stories and what is around it.
+// world is the cluster of the stories and its surroundings.
 type world struct {
 	client.Client
 
@@ -33,11 +33,11 @@ type world struct {
 	controlPlane *controlplanev1.KubeadmControlPlane
 	workers      *clusterv1.MachineDeployment
 
-	// found is how the hosts were before the first claim.
+	// found are the specs of the hosts before the first claim.
 	found map[string]bmov1alpha1.BareMetalHostSpec
 }
 
-// create makes the cluster as a user does, and waits until it is complete.
+// create creates the cluster as a user does, and waits until it is complete.
 func (w *world) create(ctx context.Context) {
 	manifest, err := bed.lab.Management().Clusterctl().Run(ctx, "generate", "cluster", clusterName,
 		"--from", bed.lab.Template(), "--target-namespace", lab.Namespace,
@@ -67,7 +67,7 @@ func (w *world) host(ctx context.Context, g Gomega, name string) *bmov1alpha1.Ba
 	return found
 }
 
-// machines are the Machines of a MachineDeployment, without those that are being deleted.
+// machines returns the Machines of a MachineDeployment, without those that are being deleted.
 func (w *world) machines(ctx context.Context, g Gomega, deployment string) []clusterv1.Machine {
 	var list clusterv1.MachineList
 	g.Expect(w.List(ctx, &list, client.InNamespace(lab.Namespace),
@@ -81,7 +81,7 @@ func (w *world) machines(ctx context.Context, g Gomega, deployment string) []clu
 	return living
 }
 
-// metal3Machines are the Metal3Machines of a MachineDeployment, with those that are being deleted.
+// metal3Machines returns the Metal3Machines of a MachineDeployment, with those that are being deleted.
 func (w *world) metal3Machines(ctx context.Context, g Gomega, deployment string) []infrav1.Metal3Machine {
 	var list infrav1.Metal3MachineList
 	g.Expect(w.List(ctx, &list, client.InNamespace(lab.Namespace),
@@ -89,13 +89,13 @@ func (w *world) metal3Machines(ctx context.Context, g Gomega, deployment string)
 	return list.Items
 }
 
-// hostOf is the name of the host that a Metal3Machine has.
+// hostOf returns the name of the host of a Metal3Machine.
 func hostOf(machine *infrav1.Metal3Machine) string {
 	_, name, _ := strings.Cut(machine.Annotations[infrav1.HostAnnotation], "/")
 	return name
 }
 
-// onlyHost is the host of a MachineDeployment with one machine.
+// onlyHost returns the host of a MachineDeployment with one machine.
 func (w *world) onlyHost(ctx context.Context, g Gomega, deployment string) string {
 	machines := w.metal3Machines(ctx, g, deployment)
 	g.Expect(machines).To(HaveLen(1))
@@ -116,7 +116,7 @@ func (w *world) changeWorkers(ctx context.Context, change func(*clusterv1.Machin
 	}, patiently()...).Should(Succeed())
 }
 
-// reuseNodes says whether the host of a worker that goes is kept for the one that replaces it.
+// reuseNodes sets whether the host of a deleted worker is reserved for its replacement.
 func (w *world) reuseNodes(ctx context.Context, reuse bool) {
 	GinkgoHelper()
 	template := &infrav1.Metal3MachineTemplate{}
@@ -127,7 +127,7 @@ func (w *world) reuseNodes(ctx context.Context, reuse bool) {
 	Expect(w.Patch(ctx, template, client.MergeFrom(before))).To(Succeed())
 }
 
-// untilRunning waits until a MachineDeployment has so many machines, all with ready nodes, and no more.
+// untilRunning waits until a MachineDeployment has exactly this number of machines with ready nodes.
 func (w *world) untilRunning(ctx context.Context, deployment string, replicas int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -155,7 +155,7 @@ func (w *world) untilFree(ctx context.Context, name string) {
 	}, patiently()...).Should(Succeed())
 }
 
-// untilReason waits until the Ready condition of the only machine of a MachineDeployment says something.
+// untilReason waits until the Ready condition of the only machine of a MachineDeployment has a reason and a message.
 func (w *world) untilReason(ctx context.Context, deployment, reason, message string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -171,7 +171,7 @@ func (w *world) untilReason(ctx context.Context, deployment, reason, message str
 	}, patiently()...).Should(Succeed())
 }
 
-// secret changes a Secret of the namespace.
+// changeSecret changes a Secret of the namespace.
 func (w *world) changeSecret(ctx context.Context, name string, change func(*corev1.Secret)) {
 	GinkgoHelper()
 	found := &corev1.Secret{}
@@ -181,13 +181,13 @@ func (w *world) changeSecret(ctx context.Context, name string, change func(*core
 	Expect(w.Patch(ctx, found, client.MergeFrom(before))).To(Succeed())
 }
 
-// removeCluster deletes a cluster and waits until it is gone. There need not be one.
+// removeCluster deletes a cluster, if it exists, and waits until it is deleted.
 func removeCluster(ctx context.Context, c client.Client, name string) {
 	GinkgoHelper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
 	Expect(client.IgnoreNotFound(c.Delete(ctx, cluster))).To(Succeed())
 	Eventually(func(g Gomega) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s is still there", name)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "Cluster %s still exists", name)
 	}, patiently()...).Should(Succeed())
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 )
 
-// describeClusterAPI are the specs about what has to work before this provider can be tested at all.
+// describeClusterAPI has the specs of Cluster API without this provider.
 func describeClusterAPI(m *management) {
 	It("gets Cluster API from clusterctl without any network", func(ctx context.Context) {
-		// A dash leaves out the infrastructure provider, which has specs of its own.
+		// A dash omits the infrastructure provider, which has other specs.
 		m.run(ctx, "init", "--infrastructure=-")
 		Expect(m.providers(ctx)).To(ConsistOf("cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"))
 	})
@@ -36,8 +36,8 @@ func describeClusterAPI(m *management) {
 		}
 	})
 
-	It("runs the managers of Cluster API with the rights that were installed", func(ctx context.Context) {
-		// Before the managers: the role of the core manager is put together by a controller of Kubernetes.
+	It("runs the managers of Cluster API with the installed RBAC rules", func(ctx context.Context) {
+		// First the controller manager: it aggregates the role of the core manager.
 		Expect(m.server.StartControllerManager(ctx)).To(Succeed())
 		wanted, err := managers.EnsureClusterAPI(ctx, m.server)
 		Expect(err).NotTo(HaveOccurred())
@@ -81,7 +81,7 @@ func describeClusterAPI(m *management) {
 	})
 }
 
-// providers are the labels of what clusterctl says is installed.
+// providers returns the labels of the installed providers.
 func (m *management) providers(ctx context.Context) []string {
 	GinkgoHelper()
 	names := strings.Fields(m.kubectl(ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "--all-namespaces",

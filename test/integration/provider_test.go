@@ -26,19 +26,19 @@ import (
 )
 
 const (
-	// clusterName of the cluster that the specs make.
+	// clusterName is the name of the cluster of the specs.
 	clusterName = "integration"
 	// kubernetesVersion is the version of its nodes.
 	kubernetesVersion = "v1.36.0"
 
-	// flavour is the template that needs nothing but hosts.
+	// flavour is the template that requires only hosts.
 	flavour = "development"
 
-	// hostCount is one for the control plane, one for the worker and one that stays free.
+	// hostCount is one host for the control plane, one for the worker, and one that stays available.
 	hostCount = 3
 )
 
-// describeProvider are the specs about this provider, from its installation to the end of a cluster.
+// describeProvider has the specs of this provider, from its installation to the deletion of a cluster.
 func describeProvider(m *management) {
 	It("gets this provider from clusterctl", func(ctx context.Context) {
 		Expect(m.missing).NotTo(HaveOccurred())
@@ -46,7 +46,7 @@ func describeProvider(m *management) {
 		Expect(m.providers(ctx)).To(ContainElement("infrastructure-metal3"))
 	})
 
-	It("runs the manager of this provider with the rights that were installed", func(ctx context.Context) {
+	It("runs the manager of this provider with the installed RBAC rules", func(ctx context.Context) {
 		m.startManagers(ctx, managers.Provider(m.buildManager(ctx)))
 	}, NodeTimeout(buildPatience))
 
@@ -75,7 +75,7 @@ func describeProvider(m *management) {
 		m.eventuallyHosts(ctx, map[bmov1alpha1.ProvisioningState]int{bmov1alpha1.StateAvailable: hostCount})
 	})
 
-	It("takes a cluster from a template", func(ctx context.Context) {
+	It("creates a cluster from a template", func(ctx context.Context) {
 		m.apply(ctx, m.generate(ctx, flavour))
 		Eventually(func(g Gomega) {
 			var cluster clusterv1.Cluster
@@ -87,7 +87,7 @@ func describeProvider(m *management) {
 
 	It("provisions a host for the first control-plane machine", func(ctx context.Context) {
 		// The API server of the new cluster never answers. So the control plane stays at its first machine, and the
-		// worker without bootstrap data and therefore without a host.
+		// worker has no bootstrap data and no host.
 		Eventually(func(g Gomega) {
 			machine := m.controlPlaneMachine(ctx, g)
 			host := m.hostOf(ctx, g, machine)
@@ -105,7 +105,7 @@ func describeProvider(m *management) {
 		})
 	})
 
-	It("says that it waits for the node", func(ctx context.Context) {
+	It("reports that it waits for the Node", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			conditions := m.controlPlaneMachine(ctx, g).Status.Conditions
 			g.Expect(meta.IsStatusConditionTrue(conditions, infrav1.HostAssociatedCondition)).To(BeTrue(), "%v", conditions)
@@ -124,7 +124,7 @@ func describeProvider(m *management) {
 	})
 
 	It("is described by clusterctl", func(ctx context.Context) {
-		// Cluster API creates the worker up to 15 s after the first control-plane machine, and nothing changes after that.
+		// Cluster API creates the worker up to 15 s after the first control-plane machine. Then nothing changes.
 		want, err := os.ReadFile(filepath.Join("testdata", "describe.txt"))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() string {
@@ -137,11 +137,11 @@ func describeProvider(m *management) {
 		_, log, err := m.clusterctl.RunWithLog(ctx, "move", "--dry-run", "--namespace="+build.DefaultNamespace, "-v=1")
 		Expect(err).NotTo(HaveOccurred())
 		for _, kind := range []string{"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "BareMetalHost"} {
-			Expect(log).To(ContainSubstring(kind+"="), "it would be left behind")
+			Expect(log).To(ContainSubstring(kind+"="), "a move would leave it behind")
 		}
 	})
 
-	It("releases the host at the end", func(ctx context.Context) {
+	It("releases the host of a deleted Cluster", func(ctx context.Context) {
 		m.kubectl(ctx, "delete", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--wait=false")
 		Eventually(func() string {
 			return strings.TrimSpace(m.kubectl(ctx, "get", "clusters,machines,metal3clusters,metal3machines",
@@ -151,7 +151,7 @@ func describeProvider(m *management) {
 		var hosts bmov1alpha1.BareMetalHostList
 		Expect(m.server.Client.List(ctx, &hosts, client.InNamespace(build.DefaultNamespace))).To(Succeed())
 		for _, host := range hosts.Items {
-			Expect(host.Spec.ConsumerRef).To(BeNil(), "%s is still taken", host.Name)
+			Expect(host.Spec.ConsumerRef).To(BeNil(), "%s still has a consumer", host.Name)
 			Expect(host.Spec.UserData).To(BeNil(), "%s still has user data", host.Name)
 		}
 	})
@@ -167,9 +167,8 @@ var (
 	spaces        = regexp.MustCompile(` {2,}`)
 )
 
-// described returns the rows of clusterctl describe that tell about this provider: all objects, all conditions of the
-// objects of this provider, and what Cluster API repeats of them as InfrastructureReady. The rows have no ages, no
-// generated names and no padding.
+// described returns the rows of clusterctl describe about this provider: all objects, all conditions of the objects
+// of this provider, and InfrastructureReady. The rows have no ages, generated names and padding.
 func described(output string) string {
 	var rows []string
 	isInfra, isKept := false, false
@@ -192,7 +191,7 @@ func described(output string) string {
 	return strings.Join(rows, "\n") + "\n"
 }
 
-// generate makes the manifests of the cluster from a template. An empty flavour is the default one.
+// generate renders the manifests of the cluster from a template. An empty flavour is the default one.
 func (m *management) generate(ctx context.Context, flavour string) string {
 	GinkgoHelper()
 	return m.run(ctx, "generate", "cluster", clusterName, "--flavor="+flavour,
@@ -200,7 +199,6 @@ func (m *management) generate(ctx context.Context, flavour string) string {
 		"--control-plane-machine-count=3", "--worker-machine-count=1")
 }
 
-// apply applies manifests and expects it to succeed.
 func (m *management) apply(ctx context.Context, manifests string, flags ...string) {
 	GinkgoHelper()
 	args := append([]string{"apply", "--filename=-"}, flags...)
@@ -208,10 +206,10 @@ func (m *management) apply(ctx context.Context, manifests string, flags ...strin
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// managerVariable names a manager that was built already.
+// managerVariable names a manager that was built before.
 const managerVariable = "METAL3_MANAGER"
 
-// buildManager builds the manager of this provider, beside the repository, which all specs of a container share.
+// buildManager builds the manager of this provider next to the repository, which all specs of a container share.
 func (m *management) buildManager(ctx context.Context) string {
 	GinkgoHelper()
 	if path := os.Getenv(managerVariable); path != "" {
@@ -219,7 +217,7 @@ func (m *management) buildManager(ctx context.Context) string {
 	}
 	root := m.server.Root()
 	_, err := os.Stat(filepath.Join(root, "main.go"))
-	Expect(errors.Is(err, fs.ErrNotExist)).To(BeFalse(), "there is no main.go, so there is no manager to run")
+	Expect(errors.Is(err, fs.ErrNotExist)).To(BeFalse(), "main.go does not exist")
 	path := filepath.Join(filepath.Dir(m.clusterctl.Config), "manager")
 	command := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-o", path, ".")
 	command.Dir = root
@@ -228,7 +226,7 @@ func (m *management) buildManager(ctx context.Context) string {
 	return path
 }
 
-// controlPlaneMachine is the only Metal3Machine of the control plane.
+// controlPlaneMachine returns the only Metal3Machine of the control plane.
 func (m *management) controlPlaneMachine(ctx context.Context, g Gomega) *infrav1.Metal3Machine {
 	var machines infrav1.Metal3MachineList
 	g.Expect(m.server.Client.List(ctx, &machines, client.InNamespace(build.DefaultNamespace),
@@ -245,7 +243,7 @@ func (m *management) hostOf(ctx context.Context, g Gomega, machine *infrav1.Meta
 	return &host
 }
 
-// eventuallyHosts waits until as many hosts as wanted are in each state, and none in another.
+// eventuallyHosts waits until the numbers of hosts in each state are as given, with no other hosts.
 func (m *management) eventuallyHosts(ctx context.Context, want map[bmov1alpha1.ProvisioningState]int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -11,18 +11,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// releaseVariable names the folder of the release to test, instead of the newest that was made.
+// releaseVariable names the folder of the release to test. Without it, the newest release is tested.
 const releaseVariable = "METAL3_RELEASE"
 
 // earlierVariable names the folder of a release of CAPM3.
 const earlierVariable = "CAPM3_RELEASE"
 
-// releaseFolder finds the release that is tested: the newest in out/release.
+// releaseFolder returns the release to test: the newest in out/release.
 func releaseFolder(root string) (string, error) {
 	if folder := os.Getenv(releaseVariable); folder != "" {
 		return folder, nil
 	}
-	const what = "there is no release in out/release; run make release-manifests"
+	const what = "no release in out/release: run make release-manifests"
 	folders, err := filepath.Glob(filepath.Join(root, "out", "release", "v*"))
 	if err != nil {
 		return "", err
@@ -44,7 +44,7 @@ func releaseFolder(root string) (string, error) {
 	return found, nil
 }
 
-// variables are what the templates and the component files ask for.
+// variables are the required variables of the templates and components.
 func variables() []string {
 	return []string{
 		"CLUSTER_TOPOLOGY=true",

@@ -1,8 +1,8 @@
-// Package integration_test runs the real programs together: clusterctl, the managers of Cluster API and the manager of
-// this provider on a real API server with a real garbage collector. Only BMO is simulated, and no machine
-// ever boots: a control plane that would have to answer never does.
+// Package integration_test runs the real programs together: clusterctl, the managers of Cluster API and the manager
+// of this provider, on a real API server with a real garbage collector. Only BMO is simulated.
 //
-// So a cluster gets as far as its first control-plane machine, whose host is provisioned and whose node is awaited.
+// No machine boots. A cluster therefore gets only its first control-plane machine, whose host is provisioned and
+// whose Node never joins.
 package integration_test
 
 import (
@@ -24,42 +24,41 @@ import (
 )
 
 const (
-	// patience is how long a spec waits for a program to do something. It is a limit, not an expectation.
+	// patience is the time limit of each wait.
 	patience = 2 * time.Minute
 
-	// pollEvery is how often it looks.
 	pollEvery = 250 * time.Millisecond
 
-	// provisioning is how long the simulated BMO takes to provision a host or to wipe it.
+	// provisioning is the time of the simulated BMO to provision or deprovision a host.
 	provisioning = 500 * time.Millisecond
 
-	// buildPatience covers building the programs on a machine that has none of them.
+	// buildPatience includes the build of all programs.
 	buildPatience = 30 * time.Minute
 )
 
-// management is the management cluster that all specs share, and what runs on it.
+// management is the management cluster of all specs.
 type management struct {
 	server     *env.Server
 	source     components.Source
 	clusterctl components.Clusterctl
 	processes  []*managers.Process
 
-	// release is the folder of the release under test. Without one, missing says what to do.
+	// release is the folder of the release under test. Without one, missing is the error.
 	release string
 	missing error
 
-	// capm3 is the folder of a release of CAPM3, or of one with its shape. Empty if the cluster begins with this provider.
+	// capm3 is the folder of a release of CAPM3 or of its imitation. Empty if the cluster starts with this provider.
 	capm3 string
 }
 
 func TestIntegration(t *testing.T) {
-	// What clusterctl prints is to be seen in full.
+	// Show the complete output of clusterctl.
 	format.MaxLength, format.TruncatedDiff = 0, false
 	specs.Run(t, "Integration")
 }
 
-// One container, because starting all the programs is what takes the time. The specs are the life of one management
-// cluster, in order: what one leaves behind is where the next begins.
+// One container, because the start of all programs takes most of the time. Each spec begins with the state of the
+// previous one.
 var _ = Describe("A management cluster", Ordered, func() {
 	m := &management{}
 
@@ -97,7 +96,7 @@ var _ = Describe("A management cluster with CAPM3", Ordered, func() {
 
 func (m *management) start(ctx context.Context, earlier ...string) {
 	GinkgoHelper()
-	// Cluster API and this provider are installed by clusterctl. BMO is no provider of clusterctl.
+	// clusterctl installs Cluster API and this provider. BMO is not a provider of clusterctl.
 	var err error
 	m.server, err = env.Start(ctx, env.Options{
 		Definitions: []components.Group{components.HostOperator, components.AddressManager},
@@ -130,7 +129,6 @@ func (m *management) reportFailure(ctx context.Context) {
 	AddReportEntry("objects", fmt.Sprintf("%s(error: %v)", objects, err), ReportEntryVisibilityFailureOrVerbose)
 }
 
-// kubectl runs kubectl and expects it to succeed.
 func (m *management) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	output, err := m.server.Kubectl(ctx, args...)
@@ -138,7 +136,6 @@ func (m *management) kubectl(ctx context.Context, args ...string) string {
 	return output
 }
 
-// run runs clusterctl and expects it to succeed.
 func (m *management) run(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	output, err := m.clusterctl.Run(ctx, args...)

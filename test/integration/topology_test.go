@@ -21,21 +21,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// nextImage is the image to which the nodes of the ClusterClass are rolled out, as the variable of the class names it.
+// nextImage is the image of the rollout of the ClusterClass, as the variable of the class names it.
 const nextImage = build.ImageURL + "-{version}"
 
-// topology is what the topology controller made last.
+// topology are the current objects of the topology controller.
 type topology struct {
 	infra                  *infrav1.Metal3Cluster
 	controlPlane, workers  *infrav1.Metal3MachineTemplate
 	controlPlaneGeneration int64
 }
 
-// describeTopology are the specs about the ClusterClass of the release and the real topology controller.
+// describeTopology has the specs of the ClusterClass of the release with the real topology controller.
 func describeTopology(m *management) {
 	var before topology
 
-	It("takes a Cluster of the ClusterClass", func(ctx context.Context) {
+	It("creates a Cluster of the ClusterClass", func(ctx context.Context) {
 		m.clusterctl.Variables = append(m.clusterctl.Variables,
 			"CONTROL_PLANE_HEALTH_CHECK=true", "WORKER_HEALTH_CHECK=true")
 		m.apply(ctx, m.generate(ctx, "topology"))
@@ -52,7 +52,7 @@ func describeTopology(m *management) {
 		}).Should(Succeed())
 	})
 
-	It("has health checks that ask for a reboot", func(ctx context.Context) {
+	It("has health checks that request a reboot", func(ctx context.Context) {
 		var checks clusterv1.MachineHealthCheckList
 		Expect(m.server.Client.List(ctx, &checks, client.InNamespace(build.DefaultNamespace))).To(Succeed())
 		Expect(checks.Items).To(HaveLen(2))
@@ -63,7 +63,7 @@ func describeTopology(m *management) {
 		}
 	})
 
-	It("refuses values that do not fit a variable", func(ctx context.Context) {
+	It("refuses invalid values of variables", func(ctx context.Context) {
 		for name, value := range map[string]string{
 			"automatedCleaningMode": `"never"`,
 			"hostSelector":          `{"matchLabel":{"rack":"a"}}`,
@@ -88,7 +88,7 @@ func describeTopology(m *management) {
 		}).Should(Succeed())
 		Expect(after.controlPlane.Name).NotTo(Equal(before.controlPlane.Name))
 		Expect(after.workers.Name).NotTo(Equal(before.workers.Name))
-		Expect(after.infra.Generation).To(Equal(before.infra.Generation), "the Metal3Cluster is as it was")
+		Expect(after.infra.Generation).To(Equal(before.infra.Generation), "the Metal3Cluster is unchanged")
 		before = after
 	})
 
@@ -159,7 +159,7 @@ func describeTopology(m *management) {
 		Expect(after.workers.Name).NotTo(Equal(before.workers.Name))
 	})
 
-	It("goes with its Cluster, and leaves the ClusterClass", func(ctx context.Context) {
+	It("is deleted with its Cluster, and leaves the ClusterClass", func(ctx context.Context) {
 		m.kubectl(ctx, "delete", "cluster", clusterName, "--namespace="+build.DefaultNamespace, "--wait=false")
 		Eventually(func() string {
 			return strings.TrimSpace(m.kubectl(ctx, "get", "clusters,machines,metal3clusters,metal3machines",
@@ -170,7 +170,7 @@ func describeTopology(m *management) {
 	})
 }
 
-// topology reads what the topology controller made, once it says that it is done.
+// topology reads the objects of the topology controller, once it has finished.
 func (m *management) topology(ctx context.Context, g Gomega) topology {
 	var cluster clusterv1.Cluster
 	g.Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
@@ -194,8 +194,8 @@ func (m *management) topology(ctx context.Context, g Gomega) topology {
 	return found
 }
 
-// setVariable sets a variable of the Cluster to a value in JSON. Only the specs write variables, so the patch needs no
-// lock: controllers write other fields of the Cluster meanwhile.
+// setVariable sets a variable of the Cluster to a value in JSON. Only the specs write variables, so the patch
+// requires no lock.
 func (m *management) setVariable(ctx context.Context, name, value string) error {
 	GinkgoHelper()
 	Expect(json.Valid([]byte(value))).To(BeTrue(), value)

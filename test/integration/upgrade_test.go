@@ -167,7 +167,7 @@ func describeUpgrade(m *management) {
 		}
 	})
 
-	It("runs the manager of this provider, which takes the objects over", func(ctx context.Context) {
+	It("runs the manager of this provider, which manages the existing objects", func(ctx context.Context) {
 		program = m.buildManager(ctx)
 		m.startManagers(ctx, managers.Provider(program))
 		invalid := build.Metal3Machine("invalid", clusterName)

@@ -18,23 +18,22 @@ import (
 )
 
 const (
-	// collectLimit is how long one part of the artefacts may take.
+	// collectLimit is the time limit for one part of the artefacts.
 	collectLimit = 30 * time.Second
 
-	// answerLimit is how long an API server may take to answer. Of one that takes longer, nothing is collected.
+	// answerLimit is the time limit for a response of an API server. Nothing is collected from a slower one.
 	answerLimit = 5 * time.Second
 
-	// linesOfLog is how many lines of each log of a container are kept.
+	// linesOfLog is the number of collected lines of each container log.
 	linesOfLog = "2000"
 
 	folderMode = 0o755
 	fileMode   = 0o644
 )
 
-// CollectArtefacts writes what explains a failure into a folder: for each cluster its objects, events and the logs of
-// its pods; for each machine its console, its journal and what the pods of an Ironic endpoint left on it; and what the
-// BMCs were told. Secrets are left out. It collects what it can: an error says what is missing, not that there is
-// nothing.
+// CollectArtefacts writes data about a failure into a folder: of each cluster its objects, events and logs; of each
+// machine its console, its journal and the files of the pods of an Ironic endpoint; and the requests to the BMCs. It
+// omits Secrets. After an error it collects the other parts.
 func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 	return errors.Join(failures...)
 }
 
-// collect asks the API server. It asks for everything, also after a failure.
+// collect reads from the API server. It continues after an error.
 func (c *Cluster) collect(ctx context.Context, folder string) error {
 	kinds, err := c.kinds(ctx)
 	if err != nil {
@@ -65,16 +64,16 @@ func (c *Cluster) collect(ctx context.Context, folder string) error {
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err
 	}
-	questions := map[string][]string{
+	commands := map[string][]string{
 		"overview.txt": {"get", "nodes,pods", "--all-namespaces", "--output=wide"},
 		"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
 		"dump.txt":     {"cluster-info", "dump", "--all-namespaces", "--output-directory=" + filepath.Join(folder, "dump")},
 	}
 	if kinds != "" {
-		questions["objects.yaml"] = []string{"get", kinds, "--all-namespaces", "--output=yaml"}
+		commands["objects.yaml"] = []string{"get", kinds, "--all-namespaces", "--output=yaml"}
 	}
 	var failures []error
-	for file, args := range questions {
+	for file, args := range commands {
 		failures = append(failures, func() error {
 			ctx, cancel := context.WithTimeout(ctx, collectLimit)
 			defer cancel()
@@ -85,7 +84,7 @@ func (c *Cluster) collect(ctx context.Context, folder string) error {
 	return errors.Join(failures...)
 }
 
-// kinds are those that were added to a cluster, as kubectl wants them.
+// kinds returns the kinds that were added to a cluster, in the format of kubectl.
 func (c *Cluster) kinds(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -100,14 +99,14 @@ func (c *Cluster) kinds(ctx context.Context) (string, error) {
 	return strings.Join(names, ","), nil
 }
 
-// collectMachine reads the journal from inside, where it can be decoded, as long as something runs.
+// collectMachine reads the journal on the machine, which can decode it, while the machine runs.
 func (l *Lab) collectMachine(ctx context.Context, name, folder string) error {
 	if err := os.MkdirAll(folder, folderMode); err != nil {
 		return err
 	}
 	machine := l.Machine(name)
 	console, err := os.ReadFile(machine.Console())
-	// A machine that never booted has printed nothing.
+	// A machine that never booted has no console output.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("collecting the console of machine %s: %w", name, err)
 	}
@@ -131,9 +130,8 @@ func (l *Lab) collectMachine(ctx context.Context, name, folder string) error {
 	return errors.Join(errors.Join(failures...), l.collectIronic(ctx, machine, folder))
 }
 
-// collectIronic reads what the pods of an Ironic endpoint leave on their machine, which can be read without an API
-// server: their logs, also of containers that have ended, and what the guard was told and says. A machine without such
-// pods has none of it.
+// collectIronic reads the files of the pods of an Ironic endpoint on their machine, which requires no API server: their
+// logs, including ended containers, and the input and output of the guard. Other machines have no such files.
 func (l *Lab) collectIronic(ctx context.Context, from *machine.Machine, folder string) error {
 	var failures []error
 	for file, part := range map[string]struct{ find, show []string }{
@@ -142,7 +140,7 @@ func (l *Lab) collectIronic(ctx context.Context, from *machine.Machine, folder s
 			show: []string{"tail", "--verbose", "--lines=" + linesOfLog},
 		},
 		"ironic-state.txt": {
-			// On the management machine a volume of the pod has what is in a folder of the other machines.
+			// On the management machine, a volume of the pod has the content of a folder of the other machines.
 			find: []string{
 				"/run/metal3-ironic", "/etc/kubernetes/metal3-ironic/guard.json", "/var/lib/kubelet/pods", "(",
 				"-path", "/run/metal3-ironic/*", "-o", "-name", "guard.json", "-o", "-path", "*~empty-dir/state/*", ")",
@@ -153,7 +151,7 @@ func (l *Lab) collectIronic(ctx context.Context, from *machine.Machine, folder s
 		failures = append(failures, func() error {
 			ctx, cancel := context.WithTimeout(ctx, collectLimit)
 			defer cancel()
-			// It returns an error for a missing folder, and lists the files of the others.
+			// find returns an error for a missing folder, and lists the files of the others.
 			found, _ := from.Run(ctx, append(append([]string{"find"}, part.find...), "-type", "f", "-size", "+0")...)
 			files := strings.Fields(string(found))
 			if len(files) == 0 {
@@ -177,7 +175,7 @@ func (l *Lab) collectOperations(path string) error {
 	return os.WriteFile(path, encoded, fileMode)
 }
 
-// Machines are the names of all machines of the lab, sorted.
+// Machines returns the names of all machines of the lab, sorted.
 func (l *Lab) Machines() []string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -19,18 +19,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Cluster is a Kubernetes cluster of a lab, reached from outside with the rights of its administrator.
+// Cluster is a Kubernetes cluster of a lab, accessed from outside as administrator.
 type Cluster struct {
-	// Name is that of the management machine, or of the Cluster object.
+	// Name of the management machine, or of the Cluster object.
 	Name string
 
-	// Kubeconfig is a file that works outside of the lab as long as the lab runs.
+	// Kubeconfig is a file that works outside of the lab while the lab runs.
 	Kubeconfig string
 
 	// Config has no client-side rate limit.
 	Config *rest.Config
 
-	// Client reads and writes without a cache and knows all kinds of build.Scheme.
+	// Client reads and writes without a cache, with all kinds of build.Scheme.
 	Client client.Client
 
 	kubectl    string
@@ -38,8 +38,8 @@ type Cluster struct {
 	proxy      *network.Proxy
 }
 
-// connect makes a Cluster from a kubeconfig that works inside the lab. The address of the API server is replaced by
-// that of a port on the loopback interface; its certificate is still checked against the address it has inside.
+// connect returns a Cluster from a kubeconfig that works inside the lab. It replaces the address of the API server by a
+// port of the loopback interface. The certificate is still verified for the inner address.
 func (l *Lab) connect(ctx context.Context, name string, inside []byte) (*Cluster, error) {
 	config, err := clientcmd.Load(inside)
 	if err != nil {
@@ -54,10 +54,10 @@ func (l *Lab) connect(ctx context.Context, name string, inside []byte) (*Cluster
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", name, err)
 	}
-	// The proxy lives as long as the lab and not as long as this call.
+	// The proxy lives as long as the lab.
 	proxy, err := l.network.Proxy(context.WithoutCancel(ctx), "127.0.0.1:0", address.Host)
 	if err != nil {
-		return nil, fmt.Errorf("opening a way to cluster %s: %w", name, err)
+		return nil, fmt.Errorf("opening a proxy to cluster %s: %w", name, err)
 	}
 	server.TLSServerName = address.Hostname()
 	server.Server = "https://" + proxy.Address()
@@ -68,7 +68,7 @@ func (l *Lab) connect(ctx context.Context, name string, inside []byte) (*Cluster
 	}
 	if err := l.complete(ctx, cluster); err != nil {
 		proxy.Close()
-		return nil, fmt.Errorf("making a client for cluster %s: %w", name, err)
+		return nil, fmt.Errorf("creating a client for cluster %s: %w", name, err)
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -92,12 +92,12 @@ func (l *Lab) complete(ctx context.Context, cluster *Cluster) error {
 	return err
 }
 
-// Kubectl runs kubectl of the version of the cluster and returns what it prints.
+// Kubectl runs a kubectl of the version of the cluster and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.KubectlWithInput(ctx, nil, args...)
 }
 
-// KubectlWithInput is Kubectl with something to read, for apply -f -.
+// KubectlWithInput is Kubectl with standard input, for apply -f -.
 func (c *Cluster) KubectlWithInput(ctx context.Context, input io.Reader, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, c.kubectl, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
@@ -109,9 +109,8 @@ func (c *Cluster) KubectlWithInput(ctx context.Context, input io.Reader, args ..
 	return stdout.String(), nil
 }
 
-// Clusterctl runs clusterctl on the cluster. Its repository is local, and the variables of the template of the lab are
-// set.
+// Clusterctl runs clusterctl on the cluster, with a local repository and the variables of the template of the lab.
 func (c *Cluster) Clusterctl() components.Clusterctl { return c.clusterctl }
 
-// KubectlPath is a kubectl of the version of the cluster.
+// KubectlPath returns the path of a kubectl of the version of the cluster.
 func (c *Cluster) KubectlPath() string { return c.kubectl }

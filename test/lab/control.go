@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// stopLimit is how long a lab may take to stop.
+	// stopLimit is the time limit for the end of a lab.
 	stopLimit = 3 * time.Minute
 
-	// guardLimit is how long to wait for the guard of a process that has just ended.
+	// guardLimit is the time to wait for the guard of a process that has just ended.
 	guardLimit = 30 * time.Second
 
-	// controlSocket is where a lab that runs can be asked to stop. Only root can write to it.
+	// controlSocket is the socket for requests to stop a lab. Only root can write to it.
 	controlSocket = "control.sock"
 )
 
-// stateFolder is where everything of a lab lies: its machines' disks, its image store, its kubeconfig files. It is on
-// the file system of the shared image store, whose files are hard-linked into the machines.
+// stateFolder returns the folder of a lab with the disks of its machines, its image store and its kubeconfig files. It
+// is on the file system of the shared image store, whose files are hard-linked into the machines.
 func stateFolder(name string) (string, error) {
 	if err := network.CheckLab(name); err != nil {
 		return "", err
@@ -44,15 +44,14 @@ func stateFolder(name string) (string, error) {
 	return filepath.Join(cache, "labs", name), nil
 }
 
-// control lets another process ask this one to stop its lab. Connecting is asking; the connection ends when the lab
-// has.
+// control lets another process stop the lab of this one. A connection is a request, and ends when the lab has stopped.
 type control struct {
 	listener net.Listener
-	// asked is closed with the first question.
-	asked chan struct{}
-	once  sync.Once
-	mutex sync.Mutex
-	open  []net.Conn
+	// requested is closed by the first request.
+	requested chan struct{}
+	once      sync.Once
+	mutex     sync.Mutex
+	open      []net.Conn
 }
 
 func newControl(ctx context.Context, folder string) (*control, error) {
@@ -60,7 +59,7 @@ func newControl(ctx context.Context, folder string) (*control, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for requests to stop: %w", err)
 	}
-	made := &control{listener: listener, asked: make(chan struct{})}
+	made := &control{listener: listener, requested: make(chan struct{})}
 	go made.serve()
 	return made, nil
 }
@@ -74,11 +73,11 @@ func (c *control) serve() {
 		c.mutex.Lock()
 		c.open = append(c.open, connection)
 		c.mutex.Unlock()
-		c.once.Do(func() { close(c.asked) })
+		c.once.Do(func() { close(c.requested) })
 	}
 }
 
-// close answers waiting requests: the lab has stopped.
+// close ends the connections of waiting requests: the lab has stopped.
 func (c *control) close() error {
 	err := c.listener.Close()
 	c.mutex.Lock()
@@ -89,7 +88,7 @@ func (c *control) close() error {
 	return err
 }
 
-// dialControl connects to the process that runs a lab. Without one it returns nil.
+// dialControl connects to the process of a lab. It returns nil if there is none.
 func dialControl(ctx context.Context, folder string) (net.Conn, error) {
 	connection, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(folder, controlSocket))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
@@ -98,7 +97,7 @@ func dialControl(ctx context.Context, folder string) (net.Conn, error) {
 	return connection, err
 }
 
-// Down asks the process that runs a lab to stop it, waits until it has, and removes what is left.
+// Down stops the process of a lab, blocks until it has ended, and removes leftovers.
 func Down(ctx context.Context, name string) error {
 	folder, err := stateFolder(name)
 	if err != nil {
@@ -106,7 +105,7 @@ func Down(ctx context.Context, name string) error {
 	}
 	connection, err := dialControl(ctx, folder)
 	if err != nil {
-		return fmt.Errorf("asking the process that runs lab %s to stop it: %w", name, err)
+		return fmt.Errorf("stopping the process of lab %s: %w", name, err)
 	}
 	if connection != nil {
 		defer func() { _ = connection.Close() }()
@@ -115,7 +114,7 @@ func Down(ctx context.Context, name string) error {
 		}
 		release := context.AfterFunc(ctx, func() { _ = connection.Close() })
 		defer release()
-		// Nothing is sent but the end. A process that is killed ends the connection too.
+		// The server sends no data. A killed process ends the connection too.
 		if _, err := io.Copy(io.Discard, connection); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			return fmt.Errorf("waiting until lab %s has been stopped: %w", name, err)
 		}
@@ -123,8 +122,8 @@ func Down(ctx context.Context, name string) error {
 	return sweep(ctx, name, folder)
 }
 
-// Sweep removes what a lab left in the kernel and on the disk. While a process runs the lab it waits for half a minute,
-// because the guard of one that has just ended sweeps too, and then refuses.
+// Sweep removes leftovers of a lab in the kernel and on the disk. While a process runs the lab, it waits for half a
+// minute, because the guard of an ended process sweeps too, and then returns an error.
 func Sweep(ctx context.Context, name string) error {
 	folder, err := stateFolder(name)
 	if err != nil {
@@ -153,12 +152,12 @@ func waitUnclaimed(ctx context.Context, name string) error {
 		return !claimed, err
 	})
 	if err != nil {
-		return fmt.Errorf("lab %s is in use by another process: stop that first, or choose another name: %w", name, err)
+		return fmt.Errorf("lab %s is in use by another process: stop it first, or choose another name: %w", name, err)
 	}
 	return nil
 }
 
-// Leftovers names what there is of a lab in the kernel and on the disk. For one that was stopped the list is empty.
+// Leftovers returns the parts of a lab in the kernel and on the disk. It is empty for a stopped lab.
 func Leftovers(name string) ([]string, error) {
 	folder, err := stateFolder(name)
 	if err != nil {

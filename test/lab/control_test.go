@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestControl plays both sides: the process that runs a lab, and the one that asks it to stop.
+// TestControl has both sides: the process of a lab, and a process that stops it.
 func TestControl(t *testing.T) {
 	folder := t.TempDir()
 	served, err := newControl(t.Context(), folder)
@@ -19,7 +19,7 @@ func TestControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-served.asked:
+	case <-served.requested:
 		t.Fatal("no request was sent yet")
 	default:
 	}
@@ -29,9 +29,9 @@ func TestControl(t *testing.T) {
 	}
 	defer func() { _ = connection.Close() }()
 	select {
-	case <-served.asked:
+	case <-served.requested:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the question did not arrive")
+		t.Fatal("the request did not arrive")
 	}
 	testEnd(t, served, folder, connection)
 	if connection, err := dialControl(t.Context(), folder); connection != nil || err != nil {
@@ -39,8 +39,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// testEnd demands that a connection ends when the lab has stopped, and not before. The fence is a later question, which is
-// served after what the first one caused.
+// testEnd requires that a connection ends only when the lab has stopped. A later request shows that the first one was
+// handled.
 func testEnd(t *testing.T, served *control, folder string, connection net.Conn) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -53,9 +53,9 @@ func testEnd(t *testing.T, served *control, folder string, connection net.Conn) 
 		t.Fatalf("connection %v, error %v", later, err)
 	}
 	defer func() { _ = later.Close() }()
-	for questions := 0; questions < 2; {
+	for requests := 0; requests < 2; {
 		served.mutex.Lock()
-		questions = len(served.open)
+		requests = len(served.open)
 		served.mutex.Unlock()
 	}
 	select {
@@ -71,7 +71,7 @@ func testEnd(t *testing.T, served *control, folder string, connection net.Conn) 
 	}
 }
 
-// TestKilled leaves a socket without a server, as a process does that is killed.
+// TestKilled leaves a socket without a server, as a killed process does.
 func TestKilled(t *testing.T) {
 	folder := t.TempDir()
 	served, err := newControl(t.Context(), folder)
@@ -93,10 +93,10 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestSweepFiles removes the files of a lab of which nothing else is left.
+// TestSweepFiles removes the files of a lab without other leftovers.
 func TestSweepFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("looking for what is left of a lab needs root")
+		t.Skip("requires root to find parts of a lab")
 	}
 	t.Setenv("METAL3_CACHE", t.TempDir())
 	folder, err := stateFolder("sweep-test")

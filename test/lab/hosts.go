@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// Namespace is where the hosts of a lab are, and where clusters of them belong.
+	// Namespace is the namespace of the hosts of a lab and their clusters.
 	Namespace = build.DefaultNamespace
 
 	// firstHost is the number of the first host in the address plan.
 	firstHost = 20
 
-	// bmcUser is the user of every BMC. The passwords differ.
+	// bmcUser is the user of every BMC. Passwords differ.
 	bmcUser = "operator"
 
-	// hostsLimit is how long hosts may take to become available: they are registered, inspected and prepared.
+	// hostsLimit is the time limit until hosts are available: they are registered, inspected and prepared.
 	hostsLimit = 5 * time.Minute
 )
 
-// host is a bare-metal machine as its owner knows it.
+// host is a bare-metal machine with its credentials.
 type host struct {
 	name     string
 	number   byte
 	password string
 }
 
-// newHost makes the host with an index that starts at zero.
+// newHost returns the host with an index that starts at zero.
 func newHost(index int) host {
-	number := byte(firstHost + index) //nolint:gosec // There are no more than MaxHosts.
+	number := byte(firstHost + index) //nolint:gosec // At most MaxHosts.
 	return host{name: fmt.Sprintf("host-%d", index), number: number, password: rand.Text()}
 }
 
-// objects are what an owner creates for a host, in the order in which they are to be created.
+// objects returns the objects of a host, in the order of their creation.
 func (h host) objects() ([]client.Object, error) {
 	card, err := configdrive.NetworkData(h.number)
 	if err != nil {
@@ -78,8 +78,8 @@ func (h host) objects() ([]client.Object, error) {
 	}, nil
 }
 
-// AddHosts adds machines to the lab and hosts for them to the management cluster, and waits until they are available.
-// They are called host-0, host-1 and so on.
+// AddHosts adds machines to the lab and hosts for them to the management cluster, and blocks until they are available.
+// Their names are host-0, host-1 and so on.
 func (l *Lab) AddHosts(ctx context.Context, count int) error {
 	if count == 0 {
 		return nil
@@ -99,9 +99,8 @@ func (l *Lab) AddHosts(ctx context.Context, count int) error {
 	return l.WaitForHosts(ctx, hostsLimit, names...)
 }
 
-// AddHost adds one machine to the lab, and a host for it with a name of its own to the management cluster, and does not
-// wait for anything. Each change is told of all objects before they are created: the host, and the Secrets that it
-// names.
+// AddHost adds a machine to the lab, and a host with a given name to the management cluster, without waiting. The
+// changes are called for all objects before their creation: the host, and its Secrets.
 func (l *Lab) AddHost(ctx context.Context, name string, changes ...func(client.Object)) error {
 	index, err := l.reserve(1)
 	if err != nil {
@@ -115,7 +114,7 @@ func (l *Lab) AddHost(ctx context.Context, name string, changes ...func(client.O
 	return nil
 }
 
-// reserve counts hosts before they are added, so that two callers at once do not add the same.
+// reserve counts hosts before they are added, so that concurrent callers add different hosts.
 func (l *Lab) reserve(count int) (first int, err error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -154,7 +153,7 @@ func (l *Lab) addHost(ctx context.Context, added host, changes ...func(client.Ob
 	return create(ctx, l.management.Client, objects...)
 }
 
-// available says which hosts are not available, and why.
+// available returns an error that names the unavailable hosts with their states.
 func available(ctx context.Context, reader client.Reader, names []string) error {
 	var missing []error
 	for _, name := range names {
@@ -170,7 +169,7 @@ func available(ctx context.Context, reader client.Reader, names []string) error 
 	return errors.Join(missing...)
 }
 
-// create creates objects one after the other. Those that are there already are left as they are.
+// create creates objects one after the other. It does not change existing ones.
 func create(ctx context.Context, writer client.Writer, objects ...client.Object) error {
 	for _, object := range objects {
 		if err := writer.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {

@@ -39,7 +39,7 @@ func TestHostObjects(t *testing.T) {
 		}
 	}
 	if string(credentials.Data["password"]) != first.password || first.password == second.password {
-		t.Error("a BMC has the wrong password, or one that is not its own")
+		t.Error("a BMC has the wrong password, or that of another one")
 	}
 	if !strings.Contains(string(network.Data["networkData"]), "172.22.0.20") {
 		t.Errorf("network data %s, want the address of the host", network.Data["networkData"])
@@ -78,6 +78,6 @@ func TestAvailable(t *testing.T) {
 		}
 	}
 	if err == nil || strings.Contains(err.Error(), "host-0") {
-		t.Errorf("error %v, want nothing about the host that is available", err)
+		t.Errorf("error %v, want it without the available host", err)
 	}
 }

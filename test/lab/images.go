@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// buildLimit is how long compiling one program may take.
+	// buildLimit is the time limit to compile one program.
 	buildLimit = 10 * time.Minute
 
-	// unprivileged is who the programs run as.
+	// unprivileged is the user of the programs.
 	unprivileged = "65532:65532"
 
-	// componentsFile is what clusterctl installs of a release.
+	// componentsFile is the file of a release that clusterctl installs.
 	componentsFile = "infrastructure-components.yaml"
 
-	// managerContainer is what the contract of clusterctl calls the container of a manager.
+	// managerContainer is the name of the container of a manager in the contract of clusterctl.
 	managerContainer = "manager"
 
-	// managerNamespace and managerDeployment are where clusterctl installs the manager.
+	// managerNamespace and managerDeployment identify the installed manager.
 	managerNamespace, managerDeployment = "capm3-system", "capm3-controller-manager"
 
-	// laterSuffix is what the version of the later build has more than that of the release, and so has its image.
+	// laterSuffix is the suffix of the version and the image of the later build.
 	laterSuffix = "-later"
 
 	issuerImage   = "lab.invalid/issuer:lab"
@@ -51,17 +51,17 @@ const (
 	addressManagerProgram = "/manager"
 )
 
-// program is one that is built from the checkout and runs in the clusters of a lab.
+// program is built from the checkout and runs in the clusters of a lab.
 type program struct {
-	// name is that of its files, source the package to build.
+	// name is the name of its files, source the package to build.
 	name, source string
-	// image is the name of the container image and path where it has the program.
+	// image is the name of the container image, and path that of the program in it.
 	image, path string
 	// flags are for the linker.
 	flags string
 }
 
-// endpointImages are those of Ironic's pods that change with the checkout. Ironic itself does not.
+// endpointImages returns the images of Ironic's pods that change with the checkout, all but Ironic itself.
 func endpointImages(ctx context.Context, checkout string, progress io.Writer) ([]image.Image, error) {
 	guard, err := endpoint.GuardImage(ctx, checkout, progress)
 	if err != nil {
@@ -71,7 +71,7 @@ func endpointImages(ctx context.Context, checkout string, progress io.Writer) ([
 	return []image.Image{guard, downloader}, err
 }
 
-// programs are all that change with the checkout.
+// programs returns the programs that change with the checkout.
 func (l *Lab) programs() ([]program, error) {
 	manager, err := managerImage(l.options.Release)
 	if err != nil {
@@ -91,11 +91,11 @@ func (l *Lab) programs() ([]program, error) {
 	return programs, nil
 }
 
-// Upgrade makes a cluster run the later build of the manager, and returns when that is available and the one before is
-// gone. It refuses where the options did not ask for one.
+// Upgrade rolls out the later build of the manager, and blocks until it is available and the previous one has ended. It
+// returns an error if Options.Later is not set.
 func (l *Lab) Upgrade(ctx context.Context, cluster *Cluster) error {
 	if !l.options.Later {
-		return errors.New("upgrading the manager: there is no later build, set Later in the options of the lab")
+		return errors.New("upgrading the manager: Options.Later is not set")
 	}
 	manager, err := managerImage(l.options.Release)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *Lab) packPrograms(ctx context.Context) ([]string, error) {
 	return slices.Concat(archives, released, more), err
 }
 
-// packReleased packs the programs that come as they are released, and that no node image has.
+// packReleased packs released programs that no node image has.
 func (l *Lab) packReleased(ctx context.Context, folder string) ([]string, error) {
 	addressManager, err := l.source().AddressManagerImage(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *Lab) packProgram(ctx context.Context, set binaries.Set, name, path, arc
 	}, archive)
 }
 
-// importImage puts the images of an archive into the store of a machine that runs.
+// importImage imports the images of an archive into the store of a running machine.
 func importImage(ctx context.Context, into *machine.Machine, archive string) error {
 	content, err := os.Open(archive)
 	if err != nil {
@@ -219,7 +219,7 @@ func (l *Lab) pack(ctx context.Context, program program, archive string) error {
 	}, archive)
 }
 
-// managerImage is the name of the image that a release runs as its manager.
+// managerImage returns the image of the manager in a release.
 func managerImage(release string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(release, componentsFile))
 	if err != nil {
@@ -227,7 +227,7 @@ func managerImage(release string) (string, error) {
 	}
 	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), len(content))
 	for {
-		// Of other kinds nothing but the kind is read into this.
+		// For other kinds only the kind is decoded.
 		var found appsv1.Deployment
 		switch err := documents.Decode(&found); {
 		case errors.Is(err, io.EOF):

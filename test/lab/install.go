@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// definitionsLimit is how long new kinds may take until they are served.
+	// definitionsLimit is the time limit until new kinds are served.
 	definitionsLimit = time.Minute
 
-	// deploymentsLimit is how long Deployments may take until they are available.
+	// deploymentsLimit is the time limit until Deployments are available.
 	deploymentsLimit = 5 * time.Minute
 
-	// initLimit is how long clusterctl init may take, which writes some hundred objects.
+	// initLimit is the time limit of clusterctl init, which writes some hundred objects.
 	initLimit = 10 * time.Minute
 
-	// writers is how many objects are written at once.
+	// writers is the number of parallel writes.
 	writers = 8
 )
 
-// Install makes a management cluster of a cluster: the stand-in for cert-manager, BMO, Cluster API, the IP address
-// manager of Metal3 and this provider. The endpoint is the Ironic that BMO talks to. It returns when all
-// Deployments are available.
+// Install makes a cluster a management cluster: it installs the replacement of cert-manager, BMO, Cluster API, the IP
+// address manager of Metal3 and this provider. The endpoint is the Ironic of BMO. It blocks until all Deployments are
+// available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.
 	return l.installProvider(ctx, cluster)
 }
 
-// InstallPrerequisites installs what a cluster needs before clusterctl init.
+// InstallPrerequisites installs the prerequisites of clusterctl init.
 func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.installIssuer(ctx, cluster); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoi
 	return l.installOperator(ctx, cluster, endpoint)
 }
 
-// installIssuer installs the stand-in for cert-manager and waits for it, as what comes after it needs certificates.
+// installIssuer installs the replacement of cert-manager and waits for it, because the next steps require certificates.
 func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
 	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Lab) installProvider(ctx context.Context, cluster *Cluster) error {
 	return l.WaitForDeployments(ctx, cluster)
 }
 
-// installDefinitions installs definitions and waits until their kinds are served.
+// installDefinitions installs CRDs and waits until their kinds are served.
 func (l *Lab) installDefinitions(
 	ctx context.Context, cluster *Cluster, definitions []*apiextensionsv1.CustomResourceDefinition,
 ) error {
@@ -125,7 +125,7 @@ func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// WaitForDeployments waits until all Deployments that there are have their replicas.
+// WaitForDeployments waits until all existing Deployments have their replicas.
 func (l *Lab) WaitForDeployments(ctx context.Context, cluster *Cluster, options ...client.ListOption) error {
 	what := "all Deployments of cluster " + cluster.Name + " are available"
 	return l.options.Progress.WaitFor(ctx, what, deploymentsLimit, func(ctx context.Context) error {
@@ -144,7 +144,7 @@ func (l *Lab) WaitForDeployments(ctx context.Context, cluster *Cluster, options 
 	})
 }
 
-// deployed says whether a Deployment is what its spec wants now, and not what an earlier one wanted.
+// deployed returns true if a Deployment has completed the rollout of its current spec.
 func deployed(deployment *appsv1.Deployment) bool {
 	wanted := int32(1)
 	if deployment.Spec.Replicas != nil {
@@ -178,7 +178,7 @@ func (l *Lab) WaitForNodes(ctx context.Context, cluster *Cluster, count int, lim
 	})
 }
 
-// installManagement makes the management cluster of the lab: one with Ironic, which starts while the rest is installed.
+// installManagement creates the management cluster of the lab with Ironic, which starts during the other installations.
 func (l *Lab) installManagement(ctx context.Context) error {
 	if err := l.installIssuer(ctx, l.management); err != nil {
 		return err
@@ -192,12 +192,11 @@ func (l *Lab) installManagement(ctx context.Context) error {
 	return l.installProvider(ctx, l.management)
 }
 
-// source finds the definitions and makes the clusterctl repository.
+// source returns the source of CRDs and of the clusterctl repository.
 func (l *Lab) source() components.Source {
 	return components.Source{Root: l.checkout, Progress: &lines{progress: l.options.Progress}}
 }
 
-// writeRepository makes the clusterctl repository of the lab.
 func (l *Lab) writeRepository(ctx context.Context) error {
 	var err error
 	l.clusterctlConfig, err = l.source().WriteRepository(ctx, components.Repository{

@@ -27,39 +27,39 @@ import (
 )
 
 const (
-	// IronicNamespace is where Ironic runs on the management cluster.
+	// IronicNamespace is the namespace of Ironic on the management cluster.
 	IronicNamespace = "metal3-ironic-system"
 
-	// IronicDeployment is what runs it.
+	// IronicDeployment is the Deployment of Ironic.
 	IronicDeployment = "metal3-ironic"
 
-	// IronicAddress is the address that Ironic answers on, which moves between machines.
+	// IronicAddress is the VIP of Ironic.
 	IronicAddress = "172.22.0.2"
 
-	// IronicClusterID begins the names of the conductors, those of the management cluster and those of its target.
+	// IronicClusterID is the prefix of the names of the conductors of the management cluster and of its target.
 	IronicClusterID = "lab"
 
-	// ironicPort is that of the API. Nothing in config/ironic changes it.
+	// ironicPort is the port of the API. config/ironic does not change it.
 	ironicPort = 6385
 
-	// ironicRouterID tells the machines that share the address from those that share that of an API server.
+	// ironicRouterID distinguishes the VRRP group of Ironic from that of an API server.
 	ironicRouterID = 193
 
 	// ironicInterface is the only network card of a machine.
 	ironicInterface = "eth0"
 
-	// ironicCredentials and ironicCertificate are Secrets that config/ironic names.
+	// ironicCredentials and ironicCertificate are Secrets in config/ironic.
 	ironicCredentials = "ironic-credentials" //nolint:gosec // The name of a Secret, not what is in it.
 	ironicCertificate = "ironic-tls"
 
-	// certificateLimit is how long the certificate of Ironic may take.
+	// certificateLimit is the time limit for the certificate of Ironic.
 	certificateLimit = time.Minute
 
-	// credentialsLimit is how long making credentials may take, with compiling the program that makes them.
+	// credentialsLimit is the time limit for credentials, with compiling the program that creates them.
 	credentialsLimit = 5 * time.Minute
 )
 
-// ironicValues are the values.env of an installation of Ironic in the lab.
+// ironicValues are the values.env of Ironic in the lab.
 func ironicValues() map[string]string {
 	return map[string]string{
 		"PROVISIONING_IP": IronicAddress, "PROVISIONING_CIDR": network.Provisioning4,
@@ -68,8 +68,8 @@ func ironicValues() map[string]string {
 	}
 }
 
-// writeIronic makes the manifest of Ironic for the management cluster the way a user does: by an overlay of a copy of
-// config/ironic with values of its own.
+// writeIronic writes the manifest of Ironic for the management cluster as a user does: by an overlay of a copy of
+// config/ironic with other values.
 func (l *Lab) writeIronic(ctx context.Context) error {
 	folder := filepath.Join(l.folder, "ironic")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(l.checkout, "config", "ironic"))); err != nil {
@@ -93,7 +93,7 @@ func (l *Lab) writeIronic(ctx context.Context) error {
 	return err
 }
 
-// editValues gives variables of a file other values. It refuses variables that the file does not have.
+// editValues replaces values of variables in a file. It returns an error for variables that the file lacks.
 func editValues(path string, values map[string]string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -108,12 +108,12 @@ func editValues(path string, values map[string]string) error {
 		}
 	}
 	if changed != len(values) {
-		return fmt.Errorf("%s has %d of the variables %v: bring this list up to date", path, changed, values)
+		return fmt.Errorf("%s has %d of the variables %v: update this list", path, changed, values)
 	}
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")), fileMode)
 }
 
-// ironicOverlay is what kustomize reads: the images of the lab, and nothing else.
+// ironicOverlay returns a kustomization with the images of the lab.
 func (l *Lab) ironicOverlay() map[string]any {
 	type object = map[string]any
 	var images []object
@@ -132,7 +132,7 @@ func (l *Lab) ironicOverlay() map[string]any {
 	}
 }
 
-// Kustomize returns what kustomize builds of a folder.
+// Kustomize builds a folder with kustomize.
 func (l *Lab) Kustomize(ctx context.Context, folder string, flags ...string) (string, error) {
 	tools, err := binaries.Ensure(ctx, l.checkout, binaries.Tools(), &lines{progress: l.options.Progress})
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *Lab) Kustomize(ctx context.Context, folder string, flags ...string) (st
 	return output(exec.CommandContext(ctx, filepath.Join(tools, "kustomize"), arguments...))
 }
 
-// output runs a program and returns what it prints.
+// output runs a program and returns its output.
 func output(command *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -152,11 +152,11 @@ func output(command *exec.Cmd) (string, error) {
 	return stdout.String(), nil
 }
 
-// installIronic installs Ironic on the management cluster as docs/ironic-endpoint.md tells users, and does not wait
-// until it runs. It requires an issuer of certificates.
+// installIronic installs Ironic on the management cluster as in docs/ironic-endpoint.md, and does not wait for it. It
+// requires an issuer of certificates.
 func (l *Lab) installIronic(ctx context.Context) error {
 	l.options.Progress("installing Ironic on cluster %s", l.management.Name)
-	// BMO gets a ConfigMap.
+	// BMO reads a ConfigMap.
 	for _, namespace := range []string{IronicNamespace, OperatorNamespace} {
 		if err := create(ctx, l.management.Client, build.Namespace(namespace)); err != nil {
 			return err
@@ -176,7 +176,7 @@ func (l *Lab) installIronic(ctx context.Context) error {
 	return err
 }
 
-// makeCredentials makes the manifest of a Secret with credentials for Ironic.
+// makeCredentials returns the manifest of a Secret with credentials for Ironic.
 func (l *Lab) makeCredentials(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, credentialsLimit)
 	defer cancel()
@@ -186,10 +186,10 @@ func (l *Lab) makeCredentials(ctx context.Context) (string, error) {
 	return output(command)
 }
 
-// ironicSettings are what clients of Ironic need, once there is a certificate.
+// ironicSettings returns the settings of clients of Ironic, once the certificate exists.
 func (l *Lab) ironicSettings(ctx context.Context) (ironicapi.Endpoint, error) {
 	var credentials, certificate corev1.Secret
-	what := "there is a certificate for Ironic"
+	what := "Ironic has a certificate"
 	err := l.options.Progress.WaitFor(ctx, what, certificateLimit, func(ctx context.Context) error {
 		for name, secret := range map[string]*corev1.Secret{
 			ironicCredentials: &credentials, ironicCertificate: &certificate,
@@ -212,8 +212,7 @@ func (l *Lab) ironicSettings(ctx context.Context) (ironicapi.Endpoint, error) {
 }
 
 // ShareIronic copies the credentials and the certificate of Ironic to the namespace of the clusters, where the template
-// TemplateWithIronic refers to them. A Metal3Cluster takes them along when it is deleted, so every cluster needs this
-// anew.
+// TemplateWithIronic refers to them. They are deleted with the Metal3Cluster, so every cluster requires new ones.
 func (l *Lab) ShareIronic(ctx context.Context) error {
 	for _, name := range []string{ironicCredentials, ironicCertificate} {
 		var original corev1.Secret

@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// written makes a lab that has written the manifest of Ironic and the template, and nothing else.
+// written returns a lab that has written only the manifest of Ironic and the template.
 func written(t *testing.T) *Lab {
 	t.Helper()
 	checkout, err := binaries.Root()
@@ -39,7 +39,7 @@ func written(t *testing.T) *Lab {
 	return made
 }
 
-// decode reads the first document of a kind whose name begins with a prefix.
+// decode decodes the first document of a kind with a prefix of its name.
 func decode(t *testing.T, manifest, kind, prefix string, into any) {
 	t.Helper()
 	documents := utilyaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(manifest)))
@@ -51,7 +51,7 @@ func decode(t *testing.T, manifest, kind, prefix string, into any) {
 		}
 		var found corev1.ConfigMap
 		document := buffer[:length]
-		// Of other kinds only the names are read into this.
+		// For other kinds only the names are decoded.
 		_ = utilyaml.Unmarshal(document, &found)
 		if found.Kind != kind || !strings.HasPrefix(found.Name, prefix) {
 			continue
@@ -63,7 +63,7 @@ func decode(t *testing.T, manifest, kind, prefix string, into any) {
 	}
 }
 
-// TestBothSidesAgree compares what the management cluster is told with what the control plane is told.
+// TestBothSidesAgree compares the settings of the management cluster with those of the control plane.
 func TestBothSidesAgree(t *testing.T) {
 	made := written(t)
 	var settings corev1.ConfigMap
@@ -103,14 +103,14 @@ func TestBothSidesAgree(t *testing.T) {
 		int(described.VRRP.VirtualRouterID),
 	}
 	if described.VRRP.AdvertisementInterval != nil {
-		t.Errorf("the template has an advertisement interval of its own: %s", described.VRRP.AdvertisementInterval.Duration)
+		t.Errorf("the template has another advertisement interval: %s", described.VRRP.AdvertisementInterval.Duration)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("management cluster and control plane do not agree:\n%s", diff)
 	}
 }
 
-// TestManifest looks at what the lab changes in the Deployment.
+// TestManifest checks the changes of the lab in the Deployment.
 func TestManifest(t *testing.T) {
 	made := written(t)
 	var deployment appsv1.Deployment
@@ -118,7 +118,7 @@ func TestManifest(t *testing.T) {
 	pod := deployment.Spec.Template.Spec
 	for _, container := range append(pod.InitContainers, pod.Containers...) {
 		if !strings.HasPrefix(container.Image, "lab.invalid/") {
-			t.Errorf("container %s has the image %s, want one that the lab makes", container.Name, container.Image)
+			t.Errorf("container %s has the image %s, want an image of the lab", container.Name, container.Image)
 		}
 	}
 }
@@ -136,6 +136,6 @@ func TestEditValues(t *testing.T) {
 		t.Errorf("the file holds %q (%v), want %q", content, err, want)
 	}
 	if err := editValues(path, map[string]string{"C": "5"}); err == nil {
-		t.Error("a variable that is not there was accepted")
+		t.Error("a missing variable was accepted")
 	}
 }

@@ -24,32 +24,32 @@ import (
 )
 
 const (
-	// ManagementName is the name of the management machine, of its node and of its cluster.
+	// ManagementName is the name of the management machine, its node and its cluster.
 	ManagementName = "management"
 
-	// NodeImage is the name of the image that makes a node of a host.
+	// NodeImage is the name of the image of nodes.
 	NodeImage = bmc.NodeImage
 
-	// managementNumber is that of the management machine in the address plan.
+	// managementNumber is the number of the management machine in the address plan.
 	managementNumber = 10
 
-	// bootLimit is how long a machine may take from power-on until its node is ready.
+	// bootLimit is the time limit from power-on until the node is ready.
 	bootLimit = 5 * time.Minute
 )
 
-// Lab is a lab that runs. Its methods may be called at the same time.
+// Lab is a running lab. It is safe for concurrent use.
 type Lab struct {
 	options  Options
 	checkout string
-	// folder holds the state of the lab.
+	// folder has the state of the lab.
 	folder string
 
 	artefacts image.Artefacts
 	// earlier is empty unless the options ask for an earlier release of Kubernetes.
 	earlier image.Earlier
-	// store is the image store of this lab: the shared one and the images of what the checkout builds.
+	// store is the image store of this lab: the shared one with the images of the checkout.
 	store string
-	// ironicImage is the name of the container image of Ironic, and ironicManifest what installs Ironic.
+	// ironicImage is the name of the container image of Ironic, and ironicManifest the manifest of Ironic.
 	ironicImage, ironicManifest string
 
 	clusterctlConfig string
@@ -60,21 +60,20 @@ type Lab struct {
 	ramdisk          *http.Server
 	management       *Cluster
 
-	// mutex guards what is below.
+	// mutex guards the fields below.
 	mutex    sync.Mutex
 	ironic   ironicapi.Endpoint
 	machines map[string]*machine.Machine
-	// clusters are those with an open connection, by their names.
+	// clusters are the connected clusters by name.
 	clusters map[string]*Cluster
-	// hosts is how many there are.
+	// hosts is the number of hosts.
 	hosts int
 }
 
-// Start makes a lab with a management cluster and returns when all its Deployments and all its hosts are available. It
-// takes about two minutes; the first time on a machine it takes the better part of an hour, to build everything.
+// Start creates a lab with a management cluster and blocks until all its Deployments and hosts are available. That
+// takes about two minutes, and the first time on a machine about an hour, to build all programs.
 //
-// When it fails, the artefacts are in the folder of the options and nothing else is left. Otherwise Stop removes the
-// lab.
+// After an error the artefacts are in the folder of the options and the lab is removed. Otherwise Stop removes the lab.
 func Start(ctx context.Context, options Options) (*Lab, error) {
 	checkout, err := binaries.Root()
 	if err != nil {
@@ -89,7 +88,7 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 		return nil, err
 	}
 	if err := precondition.Check(cache, options.Machines); err != nil {
-		return nil, fmt.Errorf("this machine can have no lab: %w", err)
+		return nil, fmt.Errorf("this machine cannot run a lab: %w", err)
 	}
 	folder, err := stateFolder(options.Name)
 	if err != nil {
@@ -101,7 +100,7 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 	}
 	if err := lab.start(ctx); err != nil {
 		err = fmt.Errorf("starting lab %s: %w", options.Name, err)
-		// The context may be what failed.
+		// The context may have ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer cancel()
 		return nil, errors.Join(err, lab.explain(ctx), lab.Stop(ctx))
@@ -109,7 +108,7 @@ func Start(ctx context.Context, options Options) (*Lab, error) {
 	return lab, nil
 }
 
-// start does one thing after the other. Each of them can be undone by Stop at any time.
+// start runs the steps. Stop can undo each of them at any time.
 func (l *Lab) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		l.prepare,
@@ -129,7 +128,7 @@ func (l *Lab) start(ctx context.Context) error {
 	return l.AddHosts(ctx, l.options.Hosts)
 }
 
-// explain collects artefacts, if there is anything to collect from.
+// explain collects artefacts, if a part of the lab exists.
 func (l *Lab) explain(ctx context.Context) error {
 	if len(l.Machines()) == 0 {
 		return nil
@@ -137,7 +136,7 @@ func (l *Lab) explain(ctx context.Context) error {
 	if err := l.CollectArtefacts(ctx, l.options.Artefacts); err != nil {
 		return fmt.Errorf("collecting artefacts in %s: %w", l.options.Artefacts, err)
 	}
-	l.options.Progress("%s explains what happened", l.options.Artefacts)
+	l.options.Progress("the artefacts are in %s", l.options.Artefacts)
 	return nil
 }
 
@@ -147,7 +146,7 @@ func (l *Lab) acquire(ctx context.Context) error {
 		return err
 	}
 	if err := os.RemoveAll(l.folder); err != nil {
-		return fmt.Errorf("removing what an earlier lab left: %w", err)
+		return fmt.Errorf("removing an earlier lab: %w", err)
 	}
 	if err := os.MkdirAll(l.folder, folderMode); err != nil {
 		return err
@@ -166,10 +165,10 @@ func (l *Lab) acquire(ctx context.Context) error {
 	return err
 }
 
-// ramdiskFolder is the root file system of what machines boot from a medium.
+// ramdiskFolder is the root file system of the ramdisk.
 func (l *Lab) ramdiskFolder() string { return filepath.Join(l.folder, "ramdisk") }
 
-// fillStore makes the image store that all machines of the lab start with.
+// fillStore creates the initial image store of all machines of the lab.
 func (l *Lab) fillStore(ctx context.Context) error {
 	archives, err := l.packPrograms(ctx)
 	if err != nil {
@@ -179,7 +178,7 @@ func (l *Lab) fillStore(ctx context.Context) error {
 	return l.artefacts.Derive(ctx, l.store, append(archives, l.earlier.Archives...)...)
 }
 
-// connectMachines makes the switch and starts what listens on it.
+// connectMachines creates the switch and its servers.
 func (l *Lab) connectMachines(ctx context.Context) error {
 	var err error
 	if l.network, err = network.Create(l.options.Name); err != nil {
@@ -202,7 +201,7 @@ func (l *Lab) connectMachines(ctx context.Context) error {
 	return l.bmc.AddImage(NodeImage, l.NodeRoot())
 }
 
-// addMachine makes a machine that is powered off and whose disk is empty.
+// addMachine adds a machine that is powered off, with an empty disk.
 func (l *Lab) addMachine(name string, number byte) error {
 	made, err := machine.New(machine.Spec{
 		Claim: l.claim, Switch: l.network, Name: name, Number: number,
@@ -218,7 +217,7 @@ func (l *Lab) addMachine(name string, number byte) error {
 	return nil
 }
 
-// root finds the root file system that an image of an operating system names.
+// root returns the root file system of an image of an operating system.
 func (l *Lab) root(key string) (string, error) {
 	switch {
 	case key == l.artefacts.RootKey:
@@ -226,10 +225,10 @@ func (l *Lab) root(key string) (string, error) {
 	case key == l.earlier.RootKey && l.options.EarlierKubernetes:
 		return l.earlier.Root, nil
 	}
-	return "", fmt.Errorf("there is no root file system %q: this lab has %q and %q", key, l.artefacts.RootKey, l.earlier.RootKey)
+	return "", fmt.Errorf("unknown root file system %q: this lab has %q and %q", key, l.artefacts.RootKey, l.earlier.RootKey)
 }
 
-// bootManagement makes a cluster of the management machine.
+// bootManagement boots the management machine, which becomes a cluster.
 func (l *Lab) bootManagement(ctx context.Context) error {
 	if err := l.addMachine(ManagementName, managementNumber); err != nil {
 		return err
@@ -260,30 +259,30 @@ func (l *Lab) bootManagement(ctx context.Context) error {
 	return l.WaitForNodes(ctx, l.management, 1, bootLimit)
 }
 
-// Management is the management cluster.
+// Management returns the management cluster.
 func (l *Lab) Management() *Cluster { return l.management }
 
-// Ironic says how to reach Ironic from inside of the lab, on whichever machine it answers.
+// Ironic returns the endpoint of Ironic inside of the lab.
 func (l *Lab) Ironic() ironicapi.Endpoint {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.ironic
 }
 
-// UseIronic says how to reach Ironic from now on, after its credentials have changed. BMO is not told.
+// UseIronic replaces the endpoint after its credentials have changed. It does not change BMO.
 func (l *Lab) UseIronic(settings ironicapi.Endpoint) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.ironic = settings
 }
 
-// Network is the switch of the lab.
+// Network returns the switch of the lab.
 func (l *Lab) Network() *network.Switch { return l.network }
 
-// BMC serves the BMCs of all machines.
+// BMC returns the server of the BMCs of all machines.
 func (l *Lab) BMC() *bmc.Server { return l.bmc }
 
-// Machine finds a machine by its name. It is nil if there is none.
+// Machine returns a machine by its name, or nil.
 func (l *Lab) Machine(name string) *machine.Machine {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -293,22 +292,22 @@ func (l *Lab) Machine(name string) *machine.Machine {
 // VersionedNodeImage is the name of the image that makes a node of a release of Kubernetes.
 func VersionedNodeImage(kubernetesVersion string) string { return NodeImage + "-" + kubernetesVersion }
 
-// NodeRoot is the key of the root file system of NodeImage.
+// NodeRoot returns the key of the root file system of NodeImage.
 func (l *Lab) NodeRoot() string { return l.artefacts.RootKey }
 
-// ArtefactsFolder is where Start leaves what explains a failure, and where CollectArtefacts may.
+// ArtefactsFolder returns the folder of the artefacts of Start, which CollectArtefacts may use.
 func (l *Lab) ArtefactsFolder() string { return l.options.Artefacts }
 
-// StopRequested is closed when another process asks this one to stop the lab, see Down.
-func (l *Lab) StopRequested() <-chan struct{} { return l.control.asked }
+// StopRequested is closed when another process requests the end of the lab with Down.
+func (l *Lab) StopRequested() <-chan struct{} { return l.control.requested }
 
-// Workload connects to a cluster that the management cluster made in the namespace of the lab.
+// Workload connects to a cluster of the management cluster in the namespace of the lab.
 func (l *Lab) Workload(ctx context.Context, name string) (*Cluster, error) {
 	return l.WorkloadOf(ctx, l.management, client.ObjectKey{Namespace: Namespace, Name: name})
 }
 
-// WorkloadOf connects to a cluster by the kubeconfig that Cluster API keeps in the cluster that manages it. The same
-// cluster is connected to once, so names must not repeat in other namespaces.
+// WorkloadOf connects to a cluster with the kubeconfig of Cluster API in the cluster that manages it. It connects to a
+// name once, so names must be unique over namespaces.
 func (l *Lab) WorkloadOf(ctx context.Context, manager *Cluster, key client.ObjectKey) (*Cluster, error) {
 	l.mutex.Lock()
 	known := l.clusters[key.Name]
@@ -325,7 +324,7 @@ func (l *Lab) WorkloadOf(ctx context.Context, manager *Cluster, key client.Objec
 	return l.connect(ctx, key.Name, secret.Data["value"])
 }
 
-// Stop removes the lab: its machines, its switch, its files. It works on a lab of which only a part was started.
+// Stop removes the lab: its machines, its switch, its files. It also removes a partly started lab.
 func (l *Lab) Stop(ctx context.Context) error {
 	l.mutex.Lock()
 	clusters := l.clusters
@@ -341,7 +340,7 @@ func (l *Lab) Stop(ctx context.Context) error {
 	if l.ramdisk != nil {
 		failures = append(failures, l.ramdisk.Close())
 	}
-	// Without the claim these are the files of another lab.
+	// Without the claim the files belong to another lab.
 	if l.claim != nil {
 		failures = append(failures, l.claim.Release(ctx), os.RemoveAll(l.folder))
 	}

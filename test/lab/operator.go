@@ -25,9 +25,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// The Baremetal Operator (BMO) runs as it is released. What an administrator chooses is how it reaches Ironic.
 const (
-	// OperatorNamespace is where BMO runs, and OperatorDeployment what runs it.
+	// OperatorNamespace and OperatorDeployment name the Deployment of BMO.
 	OperatorNamespace  = "baremetal-operator-system"
 	OperatorDeployment = "baremetal-operator-controller-manager"
 
@@ -39,8 +38,8 @@ const (
 	operatorConfig    = "ironic"
 )
 
-// EarlierOperator makes a cluster run the BMO of the minor version before, with the definitions of the later one. It
-// returns when that is available.
+// EarlierOperator installs the BMO of the previous minor version with the CRDs of the later version. It blocks until
+// that BMO is available.
 func (l *Lab) EarlierOperator(ctx context.Context, cluster *Cluster) error {
 	archive := filepath.Join(l.folder, "images", "earlier-operator.tar")
 	earlier := binaries.EarlierBaremetalOperator()
@@ -57,7 +56,7 @@ func (l *Lab) EarlierOperator(ctx context.Context, cluster *Cluster) error {
 	return l.replaceOperator(ctx, cluster, module, earlierOperatorImage)
 }
 
-// UpgradeOperator makes a cluster run the BMO of the lab again. It returns when that is available.
+// UpgradeOperator installs the BMO of the lab. It blocks until that BMO is available.
 func (l *Lab) UpgradeOperator(ctx context.Context, cluster *Cluster) error {
 	module, err := l.source().BaremetalOperator(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (l *Lab) replaceOperator(ctx context.Context, cluster *Cluster, module, ima
 	}
 	for _, object := range objects {
 		if object.GetObjectKind().GroupVersionKind().Kind == "ValidatingWebhookConfiguration" {
-			// Both are the same, and the one that is there has the authority of its certificate.
+			// The Secret exists, with the authority of the certificate.
 			continue
 		}
 		if err := replace(ctx, cluster.Client, object); err != nil {
@@ -84,7 +83,7 @@ func (l *Lab) replaceOperator(ctx context.Context, cluster *Cluster, module, ima
 	return l.WaitForDeployments(ctx, cluster, client.InNamespace(OperatorNamespace))
 }
 
-// replace makes an object what it is to be, whether or not it is there.
+// replace creates or updates an object.
 func replace(ctx context.Context, writer client.Client, object client.Object) error {
 	err := writer.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
@@ -105,7 +104,7 @@ func replace(ctx context.Context, writer client.Client, object client.Object) er
 	return nil
 }
 
-// operatorObjects are the released manifests of BMO in a module, for an Ironic, without the definitions.
+// operatorObjects returns the released manifests of BMO in a module, for an Ironic, without the CRDs.
 func operatorObjects(module, image string, endpoint ironicapi.Endpoint) ([]client.Object, error) {
 	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(operatorManifests)))
 	if err != nil {
@@ -135,7 +134,7 @@ func operatorNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: OperatorNamespace}}
 }
 
-// OperatorSecret is OperatorCredentials for an Ironic.
+// OperatorSecret returns the Secret OperatorCredentials for an Ironic.
 func OperatorSecret(endpoint ironicapi.Endpoint) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorCredentials},
@@ -145,7 +144,7 @@ func OperatorSecret(endpoint ironicapi.Endpoint) *corev1.Secret {
 	}
 }
 
-// adapt makes of a released object what an administrator makes of it. It is nil for what is installed otherwise.
+// adapt configures a released object as an administrator does. It returns nil for objects that the lab installs itself.
 func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.Endpoint) (client.Object, error) {
 	switch object.GetKind() {
 	case "CustomResourceDefinition":
@@ -172,8 +171,8 @@ func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.E
 	}
 }
 
-// connect gives BMO its image and the credentials of Ironic, and lets it run where a control plane is all
-// that a cluster has.
+// connect sets the image of BMO and mounts the credentials of Ironic. It tolerates control-plane nodes, because a
+// cluster may have no others.
 func connect(pod *corev1.PodSpec, image string) {
 	const volume = "ironic-client"
 	container := &pod.Containers[0]

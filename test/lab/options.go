@@ -12,50 +12,50 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// MaxHosts is how many hosts a lab can have: there are no more addresses in its plan.
+// MaxHosts is the maximum number of hosts of a lab. It follows from the address plan.
 const MaxHosts = 70
 
-// Options say what a lab consists of.
+// Options configures a lab.
 type Options struct {
-	// Name tells labs apart that run at the same time: 1 to 12 lower-case letters, digits and "-". Required.
+	// Name is unique among the labs that run concurrently: 1 to 12 lower-case letters, digits and "-". Required.
 	Name string
 
-	// Hosts is how many hosts there are from the beginning. Lab.AddHosts adds more.
+	// Hosts is the initial number of hosts. Lab.AddHosts adds more.
 	Hosts int
 
-	// Machines is how many machines run an operating system at once at most, the management machine among them. The lab
-	// is refused where there is not enough memory for them. Zero means all: the hosts and the management machine.
+	// Machines is the maximum number of machines that run an operating system at once, including the management machine.
+	// Start returns an error if there is not enough memory for them. Zero means all: the hosts and the management machine.
 	Machines int
 
-	// Release is the folder of a release of this provider, as make release-manifests writes it. Empty means the newest
-	// one in out/release of the checkout.
+	// Release is the folder of a release of this provider, written by make release-manifests. Defaults to the newest
+	// release in out/release of the checkout.
 	Release string
 
-	// Later builds the manager once more, as one of a later version, for Lab.Upgrade.
+	// Later builds a second manager of a later version, for Lab.Upgrade.
 	Later bool
 
 	// EarlierKubernetes also serves node images by Kubernetes version: that of binaries.KubernetesVersion, and that of
 	// binaries.EarlierKubernetesVersion. VersionedNodeImage returns their names.
 	EarlierKubernetes bool
 
-	// Artefacts is the folder that explains a failure: objects, logs, consoles. Empty means out/lab/<name> of the
-	// checkout. It is written when Start fails, and by Lab.CollectArtefacts.
+	// Artefacts is the folder for objects, logs and consoles that explain a failure. Defaults to out/lab/<name> of the
+	// checkout. Start writes it when it fails, and so does Lab.CollectArtefacts.
 	Artefacts string
 
-	// Progress is told what goes on. Nil discards it.
+	// Progress reports each step. Nil discards the reports.
 	Progress Progress
 }
 
-// complete fills in the defaults and refuses what cannot work.
+// complete sets the defaults. It returns an error if the options are invalid.
 func (o Options) complete(checkout string) (Options, error) {
 	if err := network.CheckLab(o.Name); err != nil {
 		return o, err
 	}
 	if o.Hosts < 0 || o.Hosts > MaxHosts {
-		return o, fmt.Errorf("the lab is to have %d hosts: use 0 to %d", o.Hosts, MaxHosts)
+		return o, fmt.Errorf("the lab cannot have %d hosts: use 0 to %d", o.Hosts, MaxHosts)
 	}
 	if o.Machines < 0 {
-		return o, fmt.Errorf("%d machines are to run: use 0 for all, or how many run at once", o.Machines)
+		return o, fmt.Errorf("%d machines cannot run: use 0 for all, or the maximum number that runs at once", o.Machines)
 	}
 	if o.Machines == 0 {
 		o.Machines = 1 + o.Hosts

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkout makes a folder that has releases.
+// checkout creates a folder with releases.
 func checkout(t *testing.T, releases ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestManagerImageOfNothing(t *testing.T) {
+func TestManagerImageWithoutDeployment(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, componentsFile), []byte("kind: Namespace\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// pollEvery is how often a lab looks whether what it waits for has come about.
+	// pollEvery is the interval between two checks of WaitFor.
 	pollEvery = 500 * time.Millisecond
 
-	// progressEvery is how often it says that it still waits, and for what.
+	// progressEvery is the interval between two progress reports of WaitFor.
 	progressEvery = 10 * time.Second
 )
 
-// Progress is told what goes on, in the way of fmt.Printf, a line at a time.
+// Progress reports a line, formatted as fmt.Printf does.
 type Progress func(format string, args ...any)
 
-// WaitFor calls check until it returns nil. The error that check returns says what is still missing; it is shown every
-// ten seconds, and it is part of the error when the limit is over.
+// WaitFor calls check until it returns nil. Every ten seconds WaitFor reports the error that check returned last, which
+// says what is missing. When the time limit is over, WaitFor returns an error that wraps the last one.
 func (p Progress) WaitFor(
 	ctx context.Context, what string, limit time.Duration, check func(context.Context) error,
 ) error {
@@ -30,15 +30,15 @@ func (p Progress) WaitFor(
 	defer cancel()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	told := started
+	reported := started
 	for {
 		missing := check(ctx)
 		if missing == nil {
 			p("%s: after %s", what, time.Since(started).Round(100*time.Millisecond))
 			return nil
 		}
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
+		if time.Since(reported) >= progressEvery {
+			reported = time.Now()
 			p("waiting until %s, %s so far: %v", what, time.Since(started).Round(time.Second), missing)
 		}
 		select {
@@ -49,12 +49,12 @@ func (p Progress) WaitFor(
 	}
 }
 
-// lines passes what programs write on as progress, line by line.
+// lines reports each line of the output of programs.
 type lines struct {
 	progress Progress
 
 	mutex sync.Mutex
-	// rest is the beginning of a line whose end was not written yet.
+	// rest is the beginning of an incomplete line.
 	rest []byte
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 func TestWaitFor(t *testing.T) {
-	var told []string
-	progress := Progress(func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) })
+	var reported []string
+	progress := Progress(func(format string, args ...any) { reported = append(reported, fmt.Sprintf(format, args...)) })
 	left := 2
 	err := progress.WaitFor(t.Context(), "it is there", time.Minute, func(context.Context) error {
 		if left--; left > 0 {
@@ -22,8 +22,8 @@ func TestWaitFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "it is there") {
-		t.Errorf("progress %q, want one line that says what happened", told)
+	if len(reported) != 1 || !strings.Contains(reported[0], "it is there") {
+		t.Errorf("progress %q, want one line that says what happened", reported)
 	}
 }
 
@@ -47,14 +47,14 @@ func TestWaitForTooLong(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	var told []string
-	output := &lines{progress: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }}
+	var reported []string
+	output := &lines{progress: func(format string, args ...any) { reported = append(reported, fmt.Sprintf(format, args...)) }}
 	for _, part := range []string{"one", " line\ntwo", " lines\n100%", " sure\nrest"} {
 		if _, err := fmt.Fprint(output, part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := strings.Join(told, "|"), "one line|two lines|100% sure"; got != want {
+	if got, want := strings.Join(reported, "|"), "one line|two lines|100% sure"; got != want {
 		t.Errorf("lines %q, want %q", got, want)
 	}
 }

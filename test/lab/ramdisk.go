@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// ramdiskAddress is where the machines find the ramdisk that Ironic would boot on real ones.
+	// ramdiskAddress serves the ramdisk that Ironic boots on real machines.
 	ramdiskAddress = network.Gateway4 + ":8002"
 
-	// headerLimit is how long a client may take to say what it wants.
+	// headerLimit is the time limit for the headers of a request.
 	headerLimit = 10 * time.Second
 )
 
@@ -28,7 +28,7 @@ func serveRamdisk(ctx context.Context, in *network.Switch) (*http.Server, error)
 		return nil, err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerLimit}
-	// It ends with an error that says that it was closed.
+	// Serve always returns an error, after Close http.ErrServerClosed.
 	go func() { _ = server.Serve(listener) }()
 	return server, nil
 }

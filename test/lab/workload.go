@@ -24,21 +24,21 @@ import (
 // apiAddress is the address of the API server of a cluster.
 const apiAddress = "172.22.0.100"
 
-// wakeEvery is how often control planes are woken at most.
-const wakeEvery = 10 * time.Second
+// reconcileEvery is the minimum interval between two reconciles that ReconcileControlPlanes enforces.
+const reconcileEvery = 10 * time.Second
 
-// Template is the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
+// Template returns the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string { return l.template("plain") }
 
-// TemplateWithIronic is the flavour ironic for the machines of the lab. Its clusters need ShareIronic. Their workers
-// have addresses of an IPPool.
+// TemplateWithIronic returns the flavour ironic for the machines of the lab. Its clusters require ShareIronic. Its
+// workers have addresses of an IPPool.
 func (l *Lab) TemplateWithIronic() string { return l.template("ironic") }
 
 func (l *Lab) template(name string) string {
 	return filepath.Join(l.folder, "cluster-template-"+name+".yaml")
 }
 
-// writeTemplates adapts the templates that users get to the machines of the lab.
+// writeTemplates adapts the released templates to the machines of the lab.
 func (l *Lab) writeTemplates(ctx context.Context) error {
 	for _, name := range []string{"plain", "ironic"} {
 		content, err := l.Kustomize(ctx, filepath.Join(l.checkout, "test", "lab", "templates", name),
@@ -53,8 +53,8 @@ func (l *Lab) writeTemplates(ctx context.Context) error {
 	return nil
 }
 
-// CreateCluster creates a cluster of control-plane nodes on hosts of the lab. They take the Ironic endpoint over from
-// the management cluster when they are told to. It does not wait for anything.
+// CreateCluster creates a cluster of control-plane nodes on hosts of the lab. It does not block until they are ready.
+// The cluster takes over the Ironic endpoint only after a handover.
 func (l *Lab) CreateCluster(ctx context.Context, name string, controlPlanes int) error {
 	if err := l.ShareIronic(ctx); err != nil {
 		return err
@@ -69,8 +69,7 @@ func (l *Lab) CreateCluster(ctx context.Context, name string, controlPlanes int)
 	return err
 }
 
-// WaitForMachines waits until a cluster has a number of Machines and all of them run and are available, which some
-// become a while after their nodes are ready.
+// WaitForMachines blocks until a cluster has a number of Machines, and all of them are Running and Available.
 func (l *Lab) WaitForMachines(ctx context.Context, cluster string, count int, limit time.Duration) error {
 	what := fmt.Sprintf("%d machines of cluster %s are available", count, cluster)
 	return l.options.Progress.WaitFor(ctx, what, limit, func(ctx context.Context) error {
@@ -83,16 +82,15 @@ func (l *Lab) WaitForMachines(ctx context.Context, cluster string, count int, li
 		if missing == nil {
 			return nil
 		}
-		return errors.Join(missing, l.management.WakeControlPlanes(ctx))
+		return errors.Join(missing, l.management.ReconcileControlPlanes(ctx))
 	})
 }
 
-// WakeControlPlanes makes the controller of the control planes that a cluster manages look at their nodes, at most once
-// in a while, as docs/troubleshooting.md tells users, see docs/adr/0020-what-the-lab-changes.md. It takes a node that
-// was away for unreachable until its taint goes, a moment after the node is ready, and watches no nodes: its conditions
-// are Unknown then, and it looks again after its resync only. Source: cluster-api v1.14,
-// kubeadmcontrolplane_controller.go, workload_cluster_conditions.go.
-func (c *Cluster) WakeControlPlanes(ctx context.Context) error {
+// ReconcileControlPlanes annotates the KubeadmControlPlanes so that their controller reconciles them, as
+// docs/troubleshooting.md tells users to do, see docs/adr/0020-what-the-lab-changes.md. The controller does not watch
+// Nodes. After it has seen the unreachable taint, the conditions of the control plane are Unknown until its next
+// resync. Source: cluster-api v1.14, kubeadmcontrolplane_controller.go, workload_cluster_conditions.go.
+func (c *Cluster) ReconcileControlPlanes(ctx context.Context) error {
 	var found controlplanev1.KubeadmControlPlaneList
 	if err := c.Client.List(ctx, &found, client.InNamespace(Namespace)); err != nil {
 		return fmt.Errorf("listing control planes: %w", err)
@@ -100,15 +98,15 @@ func (c *Cluster) WakeControlPlanes(ctx context.Context) error {
 	for i := range found.Items {
 		before := found.Items[i].DeepCopy()
 		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, "lab.metal3.io/woken",
-			time.Now().Truncate(wakeEvery).UTC().Format(time.RFC3339))
+			time.Now().Truncate(reconcileEvery).UTC().Format(time.RFC3339))
 		if err := c.Client.Patch(ctx, &found.Items[i], client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("waking control plane %s: %w", before.Name, err)
+			return fmt.Errorf("annotating KubeadmControlPlane %s: %w", before.Name, err)
 		}
 	}
 	return nil
 }
 
-// unavailable says which of some Machines are missing or not available, and why.
+// unavailable returns an error that names the missing and the unavailable Machines, or nil.
 func unavailable(machines []clusterv1.Machine, count int) error {
 	var missing []error
 	if len(machines) != count {
@@ -126,7 +124,7 @@ func unavailable(machines []clusterv1.Machine, count int) error {
 	return errors.Join(missing...)
 }
 
-// templateVariables are what the templates of the lab want beyond what the arguments of clusterctl say, as NAME=value.
+// templateVariables returns the variables of the lab's templates that clusterctl has no arguments for, as NAME=value.
 func (l *Lab) templateVariables() []string {
 	return []string{
 		"CLUSTER_APIENDPOINT_HOST=" + apiAddress, "CLUSTER_APIENDPOINT_INTERFACE=eth0", "SERVICE_CIDR=10.96.0.0/16",

@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// checkAdmission demands that the webhooks admit an object of a template without a warning.
+// checkAdmission requires that the webhooks admit an object of a template without a warning.
 func checkAdmission(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	if object.GroupVersionKind().GroupVersion() != infrav1.GroupVersion {
@@ -29,7 +29,7 @@ func checkAdmission(t *testing.T, object unstructured.Unstructured) {
 	case "Metal3RemediationTemplate":
 		admit(t, object, &infrav1.Metal3RemediationTemplate{}, v1beta2.Metal3RemediationTemplateValidator())
 	default:
-		t.Errorf("%s: the test knows no webhook of the kind", title(object))
+		t.Errorf("%s: the test has no webhook for the kind", title(object))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Variables of the ClusterClass that hold a whole field are judged by Cluster API, and the field by the API server. A field
-// that the variable lacks could not be set, and Cluster API would drop it.
+// TestClassVariablesHaveTheSchemaOfTheirFields compares the variables of the ClusterClass with the fields that they
+// set. Cluster API validates the variable and drops fields that it lacks, the API server validates the field.
 func TestClassVariablesHaveTheSchemaOfTheirFields(t *testing.T) {
 	kinds := definitions(t)
 	variables := map[string]map[string]any{}
@@ -31,7 +31,7 @@ func TestClassVariablesHaveTheSchemaOfTheirFields(t *testing.T) {
 	}
 }
 
-// plainSchema returns a schema without descriptions, defaults and what only an API server needs.
+// plainSchema returns a schema without descriptions, defaults and extensions for an API server.
 func plainSchema(t *testing.T, schema any) map[string]any {
 	t.Helper()
 	content, err := json.Marshal(schema)
@@ -67,7 +67,7 @@ func stripNested(within map[string]any, key string) {
 	}
 }
 
-// less orders the names in a list, and leaves everything else in place.
+// less sorts the names in a list.
 func less(a, b any) bool {
 	first, isName := a.(string)
 	second, _ := b.(string)

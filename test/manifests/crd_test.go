@@ -21,7 +21,7 @@ const (
 	group                   = "infrastructure.cluster.x-k8s.io"
 )
 
-// definitions returns the CRDs that are installed, by the kind that they define.
+// definitions returns the installed CRDs by kind.
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
@@ -55,7 +55,7 @@ func TestDefinitionsAreRecognised(t *testing.T) {
 		"cluster.x-k8s.io/v1beta2":    "v1beta2",
 		"clusterctl.cluster.x-k8s.io": "",
 	}
-	// Nothing owns these, so that clusterctl would leave them behind.
+	// These kinds have no owner, so clusterctl moves them only with the label.
 	moved := []string{"Metal3DataTemplate", "Metal3RemediationTemplate"}
 	for kind, definition := range definitions(t) {
 		got := map[string]string{}
@@ -68,7 +68,7 @@ func TestDefinitionsAreRecognised(t *testing.T) {
 			t.Errorf("labels of %s: -want, +got:\n%s", kind, diff)
 		}
 		if _, moves := definition.Labels[moveLabel]; moves != slices.Contains(moved, kind) {
-			t.Errorf("%s: label %s is there: %t, want %t", kind, moveLabel, moves, !moves)
+			t.Errorf("%s: label %s exists: %t, want %t", kind, moveLabel, moves, !moves)
 		}
 		if !slices.Contains(definition.Spec.Names.Categories, "cluster-api") {
 			t.Errorf("%s: not in the category cluster-api, so kubectl get cluster-api does not show it", kind)
@@ -76,7 +76,8 @@ func TestDefinitionsAreRecognised(t *testing.T) {
 	}
 }
 
-// clusterctl refuses to install a CRD whose name it cannot compute from the kind.
+// TestDefinitionsAreNamedAsComputed requires the names that clusterctl computes from the kinds. clusterctl refuses to
+// install other CRDs.
 func TestDefinitionsAreNamedAsComputed(t *testing.T) {
 	var exceptions []string
 	for kind, definition := range definitions(t) {
@@ -93,7 +94,7 @@ func TestDefinitionsAreNamedAsComputed(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"Metal3Data"}, exceptions); diff != "" {
-		t.Errorf("kinds with a name of their own: -want, +got:\n%s", diff)
+		t.Errorf("kinds with another name: -want, +got:\n%s", diff)
 	}
 }
 
@@ -139,8 +140,7 @@ func TestDefinitionsServeBothVersions(t *testing.T) {
 	}
 }
 
-// usualColumns are the columns of kubectl get, besides Age, Ready and Reason, that answer the usual questions about each
-// kind without -o wide.
+// usualColumns are the columns of kubectl get without -o wide for each kind, besides Age, Ready and Reason.
 var usualColumns = map[string]map[string]string{
 	"Metal3Cluster": {
 		"Cluster":      clusterLabelPath,
@@ -188,10 +188,10 @@ var usualColumns = map[string]map[string]string{
 
 const clusterLabelPath = `.metadata.labels.cluster\.x-k8s\.io/cluster-name`
 
-// wideReason names the kind whose reason only -o wide shows: its row has a long URL.
+// wideReason is the kind whose reason only -o wide shows: its row has a long URL.
 const wideReason = "Metal3MachineTemplate"
 
-// The usual questions: what belongs to what, is it ready, if not why, and since when does it exist.
+// TestColumnsAnswerTheUsualQuestions requires columns for the owner, the readiness with its reason, and the age.
 func TestColumnsAnswerTheUsualQuestions(t *testing.T) {
 	for kind, definition := range definitions(t) {
 		version := storedVersion(t, definition)
@@ -231,7 +231,7 @@ func storedVersion(t *testing.T, definition *apiextensionsv1.CustomResourceDefin
 	return apiextensionsv1.CustomResourceDefinitionVersion{}
 }
 
-// hasField returns true if a schema has the field of a path. The schema says nothing about metadata.
+// hasField returns true if a schema has the field at a path. The schema does not describe metadata.
 func hasField(schema *apiextensionsv1.JSONSchemaProps, path string) bool {
 	if strings.HasPrefix(path, ".metadata.") {
 		return true

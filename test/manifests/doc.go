@@ -1,8 +1,6 @@
-// Package manifests tests what is installed and what users fill in: the output of config/default, the release that
-// clusterctl reads, the templates of clusters and the table that documents their variables. It has no code besides
-// tests.
+// Package manifests tests the manifests of the project: the output of config/default, the release for clusterctl, the
+// templates of clusters, and the table that documents their variables. It has only tests.
 //
-// Nothing here needs an API server. The real kustomize and the real clusterctl build and fill in the manifests, and
-// what comes out is decoded strictly into the types that a server would decode it into. That a server accepts it, and
-// what it does then, is for test/integration.
+// The tests require no API server. The pinned kustomize and clusterctl render the manifests, which are decoded
+// strictly into the types of a server. test/integration applies them.
 package manifests

@@ -17,18 +17,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// ironicPod is the pod with everything that there is.
+// ironicPod returns the pod with all components.
 func ironicPod(t *testing.T, values string) corev1.PodSpec {
 	t.Helper()
 	return find[appsv1.Deployment](t, withValues(t, values, "dhcp"), "Deployment", "metal3-ironic").Spec.Template.Spec
 }
 
-// The options of dnsmasq are the lines of the file that a control-plane node gets.
+// TestIronicDHCPIsThatOfNodes compares the options of dnsmasq with the file of a control-plane node.
 func TestIronicDHCPIsThatOfNodes(t *testing.T) {
 	pod := ironicPod(t, otherValues)
 	index := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "dnsmasq" })
 	if index < 0 {
-		t.Fatal("there is no container dnsmasq")
+		t.Fatal("container dnsmasq is missing")
 	}
 	container := pod.Containers[index]
 	var pairs []string
@@ -89,7 +89,7 @@ func checkWithDNSMasq(t *testing.T, options []string) {
 	}
 }
 
-// All containers are as restricted as pod security knows it, but for those that are named here, with what they may do.
+// TestIronicPodSecurity requires that all containers are restricted, with the listed exceptions.
 func TestIronicPodSecurity(t *testing.T) {
 	exceptions := map[string][]corev1.Capability{
 		"prepare": {"CHOWN", "DAC_OVERRIDE", "FOWNER"},
@@ -117,19 +117,19 @@ func TestIronicPodSecurity(t *testing.T) {
 		delete(exceptions, container.Name)
 	}
 	if len(exceptions) > 0 {
-		t.Errorf("these exceptions are not used: %v", exceptions)
+		t.Errorf("unused exceptions: %v", exceptions)
 	}
 }
 
-// Of the node, the pod needs the network and a folder with two others, and nothing else.
-func TestIronicPodSeesLittleOfItsNode(t *testing.T) {
+// TestIronicPodMountsLittleOfItsNode requires that the pod uses only the network and two folders of the node.
+func TestIronicPodMountsLittleOfItsNode(t *testing.T) {
 	pod := ironicPod(t, otherValues)
 	profile := pod.SecurityContext.SeccompProfile
 	if profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("seccomp profile is %v, want that of the runtime", profile)
+		t.Errorf("seccomp profile is %v, want RuntimeDefault", profile)
 	}
 	if pod.HostPID || pod.HostIPC || pod.ServiceAccountName != "" || *pod.AutomountServiceAccountToken {
-		t.Error("the pod needs neither processes of the node nor an account")
+		t.Error("the pod has access to processes of the node, or a service account")
 	}
 	var folders []string
 	for _, volume := range pod.Volumes {
@@ -143,7 +143,7 @@ func TestIronicPodSeesLittleOfItsNode(t *testing.T) {
 	}
 }
 
-// The level of the namespace is what the network of the node needs.
+// TestIronicNamespaceAdmitsThePod requires the pod security level for the host network.
 func TestIronicNamespaceAdmitsThePod(t *testing.T) {
 	objects := overlay(t, "config/ironic/overlays/with-ironic-keepalived")
 	space := find[corev1.Namespace](t, objects, "Namespace", ironicNamespace)
@@ -156,7 +156,7 @@ func TestIronicNamespaceAdmitsThePod(t *testing.T) {
 	}
 }
 
-// The list of images in an overlay names all images, and replaces them.
+// TestIronicImagesAreReplaced requires that the list of images in an overlay names all images, and replaces them.
 func TestIronicImagesAreReplaced(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(checkout(t), "config"))); err != nil {
@@ -186,7 +186,8 @@ func TestIronicImagesAreReplaced(t *testing.T) {
 	}
 }
 
-// clusterctl fills in the variables of the provider and leaves those of Kubernetes alone.
+// TestIronicOverlayIsFilledInByClusterctl requires that clusterctl substitutes the variables of the provider and
+// keeps those of Kubernetes.
 func TestIronicOverlayIsFilledInByClusterctl(t *testing.T) {
 	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build",
 		"config/ironic/overlays/with-ironic-keepalived")
@@ -200,7 +201,7 @@ func TestIronicOverlayIsFilledInByClusterctl(t *testing.T) {
 	fill.Env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "CLUSTERCTL_DISABLE_VERSIONCHECK=1"}
 	filled := output(t, fill)
 	if strings.Contains(string(filled), "${") {
-		t.Error("variables are left")
+		t.Error("variables remain")
 	}
 	objects := split(t, filled)
 	provider := find[appsv1.Deployment](t, objects, "Deployment", "capm3-controller-manager").Spec.Template.Spec

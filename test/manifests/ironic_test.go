@@ -23,7 +23,7 @@ import (
 
 const ironicNamespace = "metal3-ironic-system"
 
-// otherValues differ from what is in the checkout, all of them.
+// otherValues differ from all values in the checkout.
 const otherValues = `PROVISIONING_IP=10.9.0.7
 PROVISIONING_CIDR=10.9.0.0/22
 PROVISIONING_INTERFACE=br-bmc
@@ -37,7 +37,7 @@ SECOND_CIDR=fd00:9::/64
 ADVERTISEMENT_INTERVAL=2s
 `
 
-// swappedValues are the same with the families swapped.
+// swappedValues are otherValues with the IP families swapped.
 var swappedValues = strings.NewReplacer(
 	"PROVISIONING_IP=10.9.0.7", "PROVISIONING_IP=fd00:9::7", "SECOND_IP=fd00:9::7", "SECOND_IP=10.9.0.7",
 	"PROVISIONING_CIDR=10.9.0.0/22", "PROVISIONING_CIDR=fd00:9::/64", "SECOND_CIDR=fd00:9::/64", "SECOND_CIDR=10.9.0.0/22",
@@ -49,7 +49,6 @@ var otherPeers = []netip.Addr{
 	netip.MustParseAddr("fd00:9::10"), netip.MustParseAddr("fd00:9::11"),
 }
 
-// overlay builds a folder of config.
 func overlay(t *testing.T, folder string) []unstructured.Unstructured {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", folder)
@@ -57,13 +56,13 @@ func overlay(t *testing.T, folder string) []unstructured.Unstructured {
 	return split(t, output(t, command))
 }
 
-// withValues builds config/ironic/ironic-keepalived with other values, and components beside those that it has.
+// withValues builds config/ironic/ironic-keepalived with other values and additional components.
 func withValues(t *testing.T, values string, components ...string) []unstructured.Unstructured {
 	t.Helper()
 	return overlay(t, ownOverlay(t, values, "../ironic-keepalived", components...))
 }
 
-// ownOverlay writes an overlay of a folder of a copy of config/ironic with other values, and returns its folder.
+// ownOverlay writes an overlay of a copy of a folder of config/ironic with other values, and returns its folder.
 func ownOverlay(t *testing.T, values, resource string, components ...string) string {
 	t.Helper()
 	config := t.TempDir()
@@ -94,7 +93,7 @@ func ownOverlay(t *testing.T, values, resource string, components ...string) str
 	return filepath.Join(folder, "own")
 }
 
-// listed writes addresses as elements of a list, but for what begins the first one.
+// listed returns addresses as elements of a list, without the start of the first one.
 func listed(addresses []netip.Addr) string {
 	words := make([]string, len(addresses))
 	for i, address := range addresses {
@@ -103,7 +102,7 @@ func listed(addresses []netip.Addr) string {
 	return strings.Join(words, "\n- ")
 }
 
-// named returns the object of a kind and a name, or nothing.
+// named returns the object of a kind and a name, and false if there is none.
 func named(objects []unstructured.Unstructured, kind, name string) (unstructured.Unstructured, bool) {
 	index := slices.IndexFunc(objects, func(o unstructured.Unstructured) bool {
 		return o.GetKind() == kind && strings.HasPrefix(o.GetName(), name)
@@ -114,12 +113,12 @@ func named(objects []unstructured.Unstructured, kind, name string) (unstructured
 	return objects[index], true
 }
 
-// find returns an object as its type.
+// find returns an object with its type.
 func find[T any](t *testing.T, objects []unstructured.Unstructured, kind, name string) *T {
 	t.Helper()
 	object, found := named(objects, kind, name)
 	if !found {
-		t.Fatalf("there is no %s %s", kind, name)
+		t.Fatalf("%s %s is missing", kind, name)
 	}
 	typed := new(T)
 	decode(t, object, typed)
@@ -141,12 +140,12 @@ func TestIronicOverlays(t *testing.T) {
 		containers []string
 		endpoint   bool
 	}{
-		"default":     {reason: "Ironic is elsewhere, at an unknown address"},
+		"default":     {reason: "Ironic is external"},
 		"with-ironic": {reason: "Ironic on an address of the node", containers: plain, endpoint: true},
 		"with-ironic-keepalived": {
-			reason: "Ironic on an address of its own", containers: append(slices.Clone(plain), "guard"), endpoint: true,
+			reason: "Ironic on a VIP", containers: append(slices.Clone(plain), "guard"), endpoint: true,
 		},
-		"target": {reason: "Ironic is in static pods, on the address of before", endpoint: true},
+		"target": {reason: "Ironic is in static pods, with the same VIP", endpoint: true},
 	}
 	provider := components(t)
 	scheme := newScheme(t)
@@ -163,7 +162,7 @@ func TestIronicOverlays(t *testing.T) {
 				}
 			}
 			if _, found := named(objects, "ConfigMap", "ironic"); found != tc.endpoint {
-				t.Errorf("%s: got an endpoint for the operator: %v", tc.reason, found)
+				t.Errorf("%s: got an endpoint for BMO: %v", tc.reason, found)
 			}
 			_, found := named(objects, "Deployment", "metal3-ironic")
 			if found != (tc.containers != nil) {
@@ -180,7 +179,7 @@ func TestIronicOverlays(t *testing.T) {
 	}
 }
 
-// checkFilledIn looks for what must never be installed: placeholders, and secrets that all clusters would share.
+// checkFilledIn requires that an object has no placeholders, and no secrets that all clusters would share.
 func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	text, err := object.MarshalJSON()
@@ -197,8 +196,8 @@ func checkFilledIn(t *testing.T, object unstructured.Unstructured) {
 	}
 }
 
-// Every component fits where it is of use, in every order that does not put ipv6 or dual-stack-ipv6 before others, and
-// leaves alone what is not there.
+// TestIronicComponentsFit combines every component with the overlays that support it, in every order that does not
+// put ipv6 or dual-stack-ipv6 before others.
 func TestIronicComponentsFit(t *testing.T) {
 	scheme := newScheme(t)
 	for _, resource := range []string{"../ironic", "../ironic-keepalived", "../endpoint", "../overlays/target"} {
@@ -217,8 +216,8 @@ func TestIronicComponentsFit(t *testing.T) {
 	}
 }
 
-// An empty list must not become settings.
-func TestIronicUnicastNeedsPeers(t *testing.T) {
+// TestIronicUnicastRequiresPeers requires an error for an empty list of peers.
+func TestIronicUnicastRequiresPeers(t *testing.T) {
 	folder := ownOverlay(t, otherValues, "../ironic-keepalived", "unicast")
 	source, err := os.ReadFile(filepath.Join(checkout(t), "config/ironic/values/peers.yaml"))
 	if err != nil {
@@ -229,11 +228,11 @@ func TestIronicUnicastNeedsPeers(t *testing.T) {
 	}
 	command := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build", folder)
 	if printed, err := command.CombinedOutput(); err == nil || !strings.Contains(string(printed), "`peers` is missing") {
-		t.Errorf("without peers kustomize says %v:\n%s", err, printed)
+		t.Errorf("without peers kustomize returns %v:\n%s", err, printed)
 	}
 }
 
-// What kustomize makes of the values is what the renderer of the static pods makes of them.
+// TestIronicDeploymentIsRendered compares the output of kustomize with the output of the renderer of the static pods.
 func TestIronicDeploymentIsRendered(t *testing.T) {
 	four, six := netip.MustParseAddr("10.9.0.7"), netip.MustParseAddr("fd00:9::7")
 	for name, tc := range map[string]struct {
@@ -287,7 +286,8 @@ func TestIronicDeploymentIsRendered(t *testing.T) {
 	}
 }
 
-// checkVolumes demands the volumes of the renderer, with the files of the node from several objects instead of one Secret.
+// checkVolumes requires the volumes of the renderer, with the files of the node from several objects instead of one
+// Secret.
 func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 	t.Helper()
 	volumes := func(deployment *appsv1.Deployment) map[string]corev1.VolumeSource {
@@ -340,7 +340,7 @@ func checkVolumes(t *testing.T, got, want *appsv1.Deployment) {
 	}
 }
 
-// wantSettings are those of the guard on the management side with one address.
+// wantSettings returns the settings of the guard of the management cluster with one address.
 func wantSettings(id, device string, address netip.Prefix, network string, routerID int) vip.NodeSettings {
 	const files = ironic.NodeDirectory + "/"
 	return vip.NodeSettings{
@@ -380,24 +380,24 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 		endpoint string
 	}{
 		"Checkout": {
-			reason:   "the router ID in the checkout is the one that the provider would choose for the clusterID",
+			reason:   "the router ID in the checkout is the default for the clusterID",
 			objects:  overlay(t, "config/ironic/overlays/with-ironic-keepalived"),
 			want:     wantSettings("metal3", "provisioning", netip.MustParsePrefix("172.22.0.2/24"), "172.22.0.0/24", routerID),
 			endpoint: "https://172.22.0.2:6385/v1/",
 		},
 		"Changed": {
-			reason: "every value arrives", objects: withValues(t, otherValues), want: four, endpoint: endpoint4,
+			reason: "all values are set", objects: withValues(t, otherValues), want: four, endpoint: endpoint4,
 		},
 		"IPv6": {
-			reason:  "an address of IPv6 stands alone on the interface, and in brackets in URLs",
+			reason:  "an IPv6 address has prefix length 128, and brackets in URLs",
 			objects: withValues(t, swappedValues, "ipv6"), want: six, endpoint: endpoint6,
 		},
 		"DualStack": {
-			reason:  "the first address stays in URLs, and what is said of the guard comes from components",
+			reason:  "the first address stays in URLs, and the components set the guard",
 			objects: withValues(t, otherValues, "unicast", "advertisement-interval", "dual-stack"), want: dual, endpoint: endpoint4,
 		},
 		"DualStackIPv6": {
-			reason:  "the address of IPv4 keeps the prefix of its network when it comes second",
+			reason:  "a second IPv4 address keeps the prefix of its network",
 			objects: withValues(t, swappedValues, "dual-stack-ipv6"), want: swapped, endpoint: endpoint6,
 		},
 	}
@@ -420,7 +420,7 @@ func TestIronicGuardGetsItsSettings(t *testing.T) {
 				"DEPLOY_RAMDISK_URL": images + ironic.RamdiskFile,
 			}
 			if diff := cmp.Diff(want, operator.Data); diff != "" {
-				t.Errorf("%s: what the operator is told: -want, +got:\n%s", tc.reason, diff)
+				t.Errorf("%s: settings of BMO: -want, +got:\n%s", tc.reason, diff)
 			}
 			checkCertificate(t, tc.objects, tc.want.VirtualIPs)
 		})
@@ -440,15 +440,15 @@ func checkCertificate(t *testing.T, objects []unstructured.Unstructured, address
 	}
 }
 
-// A mistake in a number must not leave a setting that the guard would take.
-func TestIronicGuardRefusesWhatIsNoNumber(t *testing.T) {
+// TestIronicGuardRefusesInvalidNumbers requires that the guard refuses settings with an invalid number.
+func TestIronicGuardRefusesInvalidNumbers(t *testing.T) {
 	for _, wrong := range []string{
 		strings.Replace(otherValues, "VIRTUAL_ROUTER_ID=42", "VIRTUAL_ROUTER_ID=fifty", 1),
 		strings.Replace(otherValues, "10.9.0.0/22", "10.9.0.0/x", 1),
 	} {
 		settings := find[corev1.ConfigMap](t, withValues(t, wrong), "ConfigMap", "ironic-guard").Data["guard.json"]
 		if _, err := vip.Decode([]byte(settings)); err == nil {
-			t.Errorf("the guard takes %s", settings)
+			t.Errorf("the guard accepts %s", settings)
 		}
 	}
 }

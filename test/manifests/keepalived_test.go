@@ -15,7 +15,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 )
 
-// address is the keepalived that a flavour puts on its control-plane nodes.
+// address is the configuration of keepalived that a flavour writes on control-plane nodes.
 type address struct {
 	configuration, script, scriptPath string
 	commands                          []string
@@ -38,7 +38,7 @@ func readAddress(t *testing.T, made release, flavour string) address {
 	return found
 }
 
-// keepalived runs as root, and refuses scripts that others can write.
+// checkScriptFile requires a script that only root can write, because keepalived runs as root.
 func checkScriptFile(t *testing.T, file bootstrapv1.File) {
 	t.Helper()
 	if file.Owner != "root:root" || file.Permissions != "0755" || !strings.HasPrefix(file.Content, "#!/bin/sh\n") {
@@ -66,61 +66,61 @@ func TestKeepalivedIsTheSameInAllFlavours(t *testing.T) {
 		}
 	}
 	if strings.Contains(ubuntu.configuration, "weight") {
-		t.Error("a script with a weight never moves the address of a node with nopreempt")
+		t.Error("a script with a weight never moves the VIP of a node with nopreempt")
 	}
 	for _, found := range []address{ubuntu, centos} {
 		for _, text := range append(found.commands, found.script, found.configuration) {
 			if strings.Contains(text, "{{") || strings.Contains(text, "{%") || strings.Contains(text, "{#") {
-				t.Errorf("cloud-init would take this for a template:\n%s", text)
+				t.Errorf("cloud-init would parse this as a template:\n%s", text)
 			}
 		}
 	}
 }
 
-func TestCheckSaysWhoMayHoldTheAddress(t *testing.T) {
+func TestCheckScript(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl, which the script calls")
+		t.Skip("requires curl")
 	}
 	script := readAddress(t, newRelease(t), "ubuntu").script
 	cases := map[string]struct {
 		reason string
-		// files exist below /run.
+		// files are paths below /run.
 		files []string
-		// answer is the status of /livez. 0 means that there is no answer.
+		// answer is the status of /livez. 0 means no answer.
 		answer int
 		want   bool
 	}{
 		"Creating": {
-			reason: "kubeadm waits for the address before there is an API server",
+			reason: "kubeadm requires the VIP before the API server runs",
 			files:  []string{"kubeadm/kubeadm.yaml"},
 			want:   true,
 		},
 		"Created": {
-			reason: "the first node is like the others once kubeadm is done",
+			reason: "after kubeadm the first node has no exception",
 			files:  []string{"kubeadm/kubeadm.yaml", "cluster-api/bootstrap-success.complete"},
 		},
 		"Joining": {
-			reason: "a node that joins has no API server yet and must not hold the VIP",
+			reason: "a joining node has no API server yet",
 			files:  []string{"kubeadm/kubeadm-join-config.yaml"},
 		},
 		"Healthy": {
-			reason: "a healthy API server is what the address leads to",
+			reason: "a healthy API server",
 			answer: http.StatusOK,
 			want:   true,
 		},
 		"Unhealthy": {
-			reason: "an API server that says that it is not well must not be led to",
+			reason: "an unhealthy API server",
 			answer: http.StatusInternalServerError,
 		},
 		"Down": {
-			reason: "without an API server there is nothing to lead to",
+			reason: "no API server",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/livez" {
-					t.Errorf("the script asks for %s", r.URL.Path)
+					t.Errorf("the script requests %s", r.URL.Path)
 				}
 				w.WriteHeader(tc.answer)
 			}))

@@ -22,7 +22,7 @@ func manager(t *testing.T, objects []unstructured.Unstructured) (*appsv1.Deploym
 	deployment := only[appsv1.Deployment](t, objects, "Deployment")
 	containers := deployment.Spec.Template.Spec.Containers
 	if len(containers) != 1 || containers[0].Name != "manager" {
-		t.Fatalf("containers are %v, want one named manager: clusterctl looks for it", containers)
+		t.Fatalf("containers are %v, want one named manager, which clusterctl requires", containers)
 	}
 	return deployment, containers[0]
 }
@@ -54,7 +54,7 @@ func TestEverythingIsInOneNamespaceAndLabelled(t *testing.T) {
 	}
 }
 
-// The fields are those of the Pod Security Standard "restricted", and of the habits that go further.
+// TestManagerPodIsRestricted requires the Pod Security Standard "restricted" and further restrictions.
 func TestManagerPodIsRestricted(t *testing.T) {
 	deployment, container := manager(t, components(t))
 	pod := deployment.Spec.Template.Spec
@@ -104,7 +104,7 @@ func TestManagerPodSharesNothingWithItsNode(t *testing.T) {
 		}
 	}
 	if len(pod.InitContainers) != 0 || len(pod.EphemeralContainers) != 0 {
-		t.Error("the pod has containers that this test does not look at")
+		t.Error("the pod has containers that this test does not check")
 	}
 }
 
@@ -114,17 +114,17 @@ func TestManagerArgumentsCanBeSet(t *testing.T) {
 		t.Errorf("command: -want, +got:\n%s", diff)
 	}
 	if !slices.Contains(container.Args, "--leader-elect") {
-		t.Error("two managers would work at once: --leader-elect is missing")
+		t.Error("--leader-elect is missing")
 	}
 	for _, argument := range container.Args {
 		if argument != "--leader-elect" && !strings.Contains(argument, "=${") {
-			t.Errorf("argument %s can be set by no variable", argument)
+			t.Errorf("argument %s has no variable", argument)
 		}
 	}
 }
 
-// Cluster API finds out by these variables whether a manager runs in the cluster that it manages.
-func TestManagerKnowsWhereItRuns(t *testing.T) {
+// TestManagerHasItsPodInTheEnvironment requires the variables with which Cluster API detects a manager in its own cluster.
+func TestManagerHasItsPodInTheEnvironment(t *testing.T) {
 	_, container := manager(t, components(t))
 	got := map[string]string{}
 	for _, variable := range container.Env {
@@ -150,11 +150,11 @@ func TestManagerIsProbed(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ports: -want, +got:\n%s", diff)
 	}
-	// The kubelet leaves a manager that waits for the API server alone for as long as this.
+	// The kubelet does not restart a manager that waits for the API server in this time.
 	startup := container.StartupProbe
 	checkProbe(t, startup, "/healthz")
 	if startup != nil && startup.PeriodSeconds*startup.FailureThreshold < 30*60 {
-		t.Errorf("a manager that starts gets %d times %d s", startup.FailureThreshold, startup.PeriodSeconds)
+		t.Errorf("the startup probe has %d tries in %d s intervals", startup.FailureThreshold, startup.PeriodSeconds)
 	}
 	checkProbe(t, container.ReadinessProbe, "/readyz")
 	checkProbe(t, container.LivenessProbe, "/healthz")
@@ -206,7 +206,7 @@ func TestInstallsWithoutAnyVariable(t *testing.T) {
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	app.NewFlags(func(string) string { return "" }).Add(set)
 	if err := set.Parse(container.Args); err != nil {
-		t.Errorf("the manager does not understand its arguments: %v", err)
+		t.Errorf("the manager refuses its arguments: %v", err)
 	}
 	if image := "ghcr.io/metal3-pivot/cluster-api-provider-metal3:" + made.version; container.Image != image {
 		t.Errorf("image is %s, want %s", container.Image, image)

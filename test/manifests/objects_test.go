@@ -41,7 +41,7 @@ func checkout(t *testing.T) string {
 	return root
 }
 
-// program returns the path of a pinned program, which is built first if need be.
+// program returns the path of a pinned program, and builds it if required.
 func program(t *testing.T, set binaries.Set, name string) string {
 	t.Helper()
 	folder, err := binaries.Ensure(t.Context(), checkout(t), set, os.Stderr)
@@ -51,7 +51,6 @@ func program(t *testing.T, set binaries.Set, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// output runs a command and returns what it prints.
 func output(t *testing.T, command *exec.Cmd) []byte {
 	t.Helper()
 	var printed, problems bytes.Buffer
@@ -62,7 +61,7 @@ func output(t *testing.T, command *exec.Cmd) []byte {
 	return printed.Bytes()
 }
 
-// shared is what several tests look at, and none changes: it is made for the first of them. folder lasts as long as they do.
+// shared are results that several tests use and do not change. folder is removed at the end.
 var shared struct {
 	folder string
 
@@ -79,7 +78,7 @@ var shared struct {
 func TestMain(m *testing.M) {
 	folder, err := os.MkdirTemp("", "manifests-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "Unable to make a folder:", err)
+		fmt.Fprintln(os.Stderr, "Unable to create a folder:", err)
 		os.Exit(1)
 	}
 	shared.folder = folder
@@ -88,7 +87,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// components returns what config/default installs. Variables of clusterctl are still in it.
+// components returns the objects of config/default. They still contain variables of clusterctl.
 func components(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
 	all := &shared.components
@@ -107,12 +106,12 @@ func components(t *testing.T) []unstructured.Unstructured {
 	return copies
 }
 
-// release writes a release the way that make does it, as a repository of clusterctl.
+// release is a release that make writes, as a repository of clusterctl.
 type release struct {
 	version string
-	// folder holds the files of the release.
+	// folder has the files of the release.
 	folder string
-	// config is the configuration of clusterctl that leads to the release.
+	// config is the clusterctl.yaml for the release.
 	config string
 }
 
@@ -144,7 +143,7 @@ func writeRelease(t *testing.T, into string) release {
 	return release{version: version, folder: folder, config: config}
 }
 
-// clusterctl runs clusterctl on the release, with these variables and no others, without network and without a cluster.
+// clusterctl runs clusterctl on the release, only with these variables, without network and cluster.
 func (r release) clusterctl(t *testing.T, variables []string, arguments ...string) []byte {
 	t.Helper()
 	arguments = append(arguments, "--config", r.config)
@@ -171,7 +170,7 @@ func defaultVersion(t *testing.T) string {
 	return string(match[1])
 }
 
-// split returns the objects of a file of documents. A key that is written twice in one of them is an error.
+// split returns the objects of a file of documents. A duplicate key is an error.
 func split(t *testing.T, documents []byte) []unstructured.Unstructured {
 	t.Helper()
 	var objects []unstructured.Unstructured
@@ -205,7 +204,7 @@ func ofKind(objects []unstructured.Unstructured, kind string) []unstructured.Uns
 	return found
 }
 
-// only returns the one object of a kind, as its type.
+// only returns the only object of a kind, with its type.
 func only[T any](t *testing.T, objects []unstructured.Unstructured, kind string) *T {
 	t.Helper()
 	found := ofKind(objects, kind)
@@ -217,7 +216,7 @@ func only[T any](t *testing.T, objects []unstructured.Unstructured, kind string)
 	return typed
 }
 
-// decode fills in a typed object and objects to every field that its type does not have.
+// decode decodes an object into its type. An unknown field is an error.
 func decode(t *testing.T, object unstructured.Unstructured, into any) {
 	t.Helper()
 	content, err := object.MarshalJSON()
@@ -229,7 +228,7 @@ func decode(t *testing.T, object unstructured.Unstructured, into any) {
 	}
 }
 
-// decodeKnown decodes an object of any kind that it knows the type of. Those of cert-manager it does not.
+// decodeKnown decodes an object of any kind of the scheme. Kinds of cert-manager are not in it.
 func decodeKnown(t *testing.T, scheme *runtime.Scheme, object unstructured.Unstructured) {
 	t.Helper()
 	kind := object.GroupVersionKind()

@@ -12,8 +12,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// TestOperatorFindsIronic compares the ConfigMap for the Baremetal Operator, and the Secrets that the documents name, with
-// what its own manifests read.
+// TestOperatorFindsIronic compares the ConfigMap for the Baremetal Operator (BMO), and the Secrets in the documents,
+// with the manifests of BMO.
 func TestOperatorFindsIronic(t *testing.T) {
 	locate := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/metal3-io/baremetal-operator")
 	locate.Dir = filepath.Join(checkout(t), "hack", "bmo")

@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tiltProvider is a provider for Tilt. Fields that this test does not look into are kept by their names.
+// tiltProvider is a provider for Tilt. It keeps other fields by their names.
 type tiltProvider struct {
 	Name   string                     `json:"name"`
 	Config map[string]json.RawMessage `json:"config"`
 }
 
-// prepareKeys are fields that a program beside the Tiltfile reads, hack/tools/internal/tilt-prepare. Its module is not
-// served, so the names are copied from Cluster API v1.14.
+// prepareKeys are fields that only hack/tools/internal/tilt-prepare reads. The module proxy does not serve its
+// module, so the names are copied from Cluster API v1.14.
 var prepareKeys = []string{
 	"apply_provider_yaml", "context", "kustomize_folder", "kustomize_options", "live_reload_deps", "version",
 }
 
-// notNeeded are fields that this provider leaves out. A field that a later Cluster API adds is a reason to look.
-var notNeeded = []string{
+// optionalFields are fields that this provider omits. A new field of Cluster API must be added here or to the file.
+var optionalFields = []string{
 	"additional_docker_build_commands", "additional_docker_helper_commands", "additional_resources",
 	"additional_uncategorized_resources", "apply_provider_yaml", "kustomize_options", "resource_deps", "version",
 }
@@ -66,10 +66,10 @@ func TestTiltReadsEveryField(t *testing.T) {
 	for _, unread := range sets.List(given.Difference(read)) {
 		t.Errorf("tilt-provider.json has the field %s, which Cluster API does not read", unread)
 	}
-	for _, missing := range sets.List(read.Difference(given).Difference(sets.New(notNeeded...))) {
-		t.Errorf("Cluster API reads the field %s: add it to tilt-provider.json or to the fields that are not needed", missing)
+	for _, missing := range sets.List(read.Difference(given).Difference(sets.New(optionalFields...))) {
+		t.Errorf("Cluster API reads the field %s: add it to tilt-provider.json or to the optional fields", missing)
 	}
-	for _, gone := range sets.List(sets.New(notNeeded...).Difference(read)) {
+	for _, gone := range sets.List(sets.New(optionalFields...).Difference(read)) {
 		t.Errorf("Cluster API does not read the field %s any more: correct this test", gone)
 	}
 }
@@ -100,14 +100,14 @@ func field[T any](t *testing.T, provider tiltProvider, name string) T {
 	return value
 }
 
-func TestTiltFindsWhatItNeeds(t *testing.T) {
+func TestTiltProvider(t *testing.T) {
 	provider := readTiltProvider(t)
 	if provider.Name != "metal3" {
 		t.Errorf("the name is %s, want metal3", provider.Name)
 	}
 	_, container := manager(t, components(t))
 	if image, _, _ := strings.Cut(container.Image, ":"); image != field[string](t, provider, "image") {
-		t.Errorf("the image is %s, want that of config/default, %s", field[string](t, provider, "image"), image)
+		t.Errorf("the image is %s, want the image of config/default, %s", field[string](t, provider, "image"), image)
 	}
 	context := filepath.Join(checkout(t), field[string](t, provider, "context"))
 	reloaded := field[[]string](t, provider, "live_reload_deps")
@@ -117,7 +117,7 @@ func TestTiltFindsWhatItNeeds(t *testing.T) {
 			t.Errorf("tilt-provider.json names %s: %v", path, err)
 		}
 	}
-	// A folder that is left out is compiled, but changing it restarts nothing. The manager needs nothing of cmd.
+	// Changes of an omitted folder restart nothing. The manager imports nothing of cmd.
 	for _, folder := range []string{"api", "baremetal", "controllers", "internal"} {
 		_, err := os.Stat(filepath.Join(context, folder))
 		if err == nil && !slices.Contains(reloaded, folder) {
@@ -126,7 +126,8 @@ func TestTiltFindsWhatItNeeds(t *testing.T) {
 	}
 }
 
-// clusterctl reads the releases of CAPM3 in this table when it upgrades to this provider.
+// TestReleasesFollowThoseOfCAPM3 reads metadata.yaml. clusterctl looks up the releases of CAPM3 there when it
+// upgrades to this provider.
 func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(checkout(t), "metadata.yaml"))
 	if err != nil {
@@ -144,7 +145,7 @@ func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
 	newest := int32(0)
 	for _, series := range metadata.ReleaseSeries {
 		if series.Major != 1 {
-			t.Errorf("series %d.%d is none of CAPM3's and none of ours", series.Major, series.Minor)
+			t.Errorf("series %d.%d is neither of CAPM3 nor of this provider", series.Major, series.Minor)
 		}
 		got[series.Minor] = series.Contract
 		newest = max(newest, series.Minor)
@@ -160,7 +161,7 @@ func TestReleasesFollowThoseOfCAPM3(t *testing.T) {
 
 var dockerfiles = []string{"Dockerfile", "images/keepalived/Dockerfile"}
 
-// The images are compiled by a Go that is at least as new as the version in go.mod.
+// TestDockerfilesUseTheGoOfTheModule requires that images are compiled with the Go version of go.mod or a later one.
 func TestDockerfilesUseTheGoOfTheModule(t *testing.T) {
 	read := func(name, pattern string) *version.Version {
 		content, err := os.ReadFile(filepath.Join(checkout(t), name))
@@ -177,12 +178,12 @@ func TestDockerfilesUseTheGoOfTheModule(t *testing.T) {
 	for _, name := range dockerfiles {
 		image := read(name, `(?m)^FROM \S+ golang:([0-9.]+)@`)
 		if image.LessThan(module) || image.Minor() != module.Minor() {
-			t.Errorf("%s compiles with Go %s, go.mod asks for %s", name, image, module)
+			t.Errorf("%s compiles with Go %s, go.mod requires %s", name, image, module)
 		}
 	}
 }
 
-// A tag of a base image may move between two builds of a release, a digest does not.
+// TestDockerfilesPinTheirBaseImages requires digests, because tags may change between two builds of a release.
 func TestDockerfilesPinTheirBaseImages(t *testing.T) {
 	base := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`)
 	pinned := regexp.MustCompile(`:[^@]+@sha256:[0-9a-f]{64}$`)
@@ -193,7 +194,7 @@ func TestDockerfilesPinTheirBaseImages(t *testing.T) {
 		}
 		images := base.FindAllSubmatch(content, -1)
 		if len(images) != 2 {
-			t.Errorf("%s has %d stages, want one that builds and one that runs", name, len(images))
+			t.Errorf("%s has %d stages, want a build stage and a final stage", name, len(images))
 		}
 		for _, image := range images {
 			if !pinned.Match(image[1]) {

@@ -17,7 +17,7 @@ func rules(t *testing.T) map[string][]rbacv1.PolicyRule {
 		role := &rbacv1.ClusterRole{}
 		decode(t, object, role)
 		if role.AggregationRule != nil {
-			t.Errorf("%s: each user who labels a role can add to it", role.Name)
+			t.Errorf("%s: an aggregated role, which other users can extend", role.Name)
 		}
 		found[role.Name] = role.Rules
 	}
@@ -30,7 +30,7 @@ func rules(t *testing.T) map[string][]rbacv1.PolicyRule {
 }
 
 func TestRolesAreNarrow(t *testing.T) {
-	// Each of these lets its holder give itself more.
+	// Each of these permits an escalation of permissions.
 	forbidden := []string{"*", "bind", "escalate", "impersonate"}
 	for name, list := range rules(t) {
 		if len(list) == 0 {
@@ -38,7 +38,7 @@ func TestRolesAreNarrow(t *testing.T) {
 		}
 		for _, rule := range list {
 			if coversAnything(rule) && !readsControlPlanes(rule) && !readsMetrics(rule) {
-				t.Errorf("%s: %v covers what the table does not list", name, rule)
+				t.Errorf("%s: %v is broader than the table", name, rule)
 			}
 			for _, verb := range rule.Verbs {
 				if slices.Contains(forbidden, verb) {
@@ -53,20 +53,20 @@ func coversAnything(rule rbacv1.PolicyRule) bool {
 	return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || len(rule.NonResourceURLs) != 0
 }
 
-// readsControlPlanes is an exception: a control plane may be of any kind, and all of them are
-// in one group.
+// readsControlPlanes is an exception: a control plane may be of any kind, and all kinds are in one group.
 func readsControlPlanes(rule rbacv1.PolicyRule) bool {
 	return slices.Equal(rule.APIGroups, []string{"controlplane.cluster.x-k8s.io"}) &&
 		slices.Equal(rule.Verbs, []string{"get"})
 }
 
-// readsMetrics is for scrapers, and is bound by the user.
+// readsMetrics is the role of scrapers, which the user binds.
 func readsMetrics(rule rbacv1.PolicyRule) bool {
 	return slices.Equal(rule.NonResourceURLs, []string{"/metrics"}) && slices.Equal(rule.Verbs, []string{"get"})
 }
 
-// The manager writes the Secrets of Ironic endpoints and of the bootstrap data with them. They go with their owners.
-func TestNobodyDeletesSecrets(t *testing.T) {
+// TestNoRoleDeletesSecrets requires that no role may delete Secrets. The manager writes Secrets of Ironic endpoints
+// and of bootstrap data, which are deleted with their owners.
+func TestNoRoleDeletesSecrets(t *testing.T) {
 	for name, list := range rules(t) {
 		for _, rule := range list {
 			if !slices.Contains(rule.Resources, "secrets") {
@@ -81,7 +81,7 @@ func TestNobodyDeletesSecrets(t *testing.T) {
 	}
 }
 
-func TestLeaderElectionNeedsLeasesAndEvents(t *testing.T) {
+func TestLeaderElectionRequiresLeasesAndEvents(t *testing.T) {
 	var got []string
 	for _, rule := range rules(t)["capm3-leader-election-role"] {
 		for _, resource := range rule.Resources {

@@ -27,7 +27,7 @@ func sample() []string {
 	}
 }
 
-// render returns the cluster that clusterctl makes of a flavour.
+// render returns the objects that clusterctl renders from a flavour.
 func (r release) render(t *testing.T, flavour string, variables ...string) []unstructured.Unstructured {
 	t.Helper()
 	return split(t, r.clusterctl(t, append(sample(), variables...), "generate", "cluster", "example",
@@ -44,8 +44,8 @@ func TestTemplatesAreValid(t *testing.T) {
 	}
 }
 
-// checkObjects demands what an API server would, that the objects refer to one another only, and that no machine waits for
-// a data template that is not there.
+// checkObjects validates objects as an API server does. It requires that they refer only to each other and that the
+// data templates of the machines exist.
 func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validation.SchemaValidator,
 	objects []unstructured.Unstructured) {
 	t.Helper()
@@ -59,7 +59,7 @@ func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validatio
 		checkAdmission(t, object)
 		template, hasTemplate, _ := unstructured.NestedString(object.Object, "spec", "template", "spec", "dataTemplate", "name")
 		if hasTemplate && !names["Metal3DataTemplate/"+template] {
-			t.Errorf("%s takes data of Metal3DataTemplate %s, which is not there", title(object), template)
+			t.Errorf("%s refers to Metal3DataTemplate %s, which is missing", title(object), template)
 		}
 		if object.GetNamespace() != targetNamespace {
 			t.Errorf("%s is in namespace %q, want %q", title(object), object.GetNamespace(), targetNamespace)
@@ -74,13 +74,13 @@ func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validatio
 		}
 		for _, reference := range references(object.Object) {
 			if !names[reference] {
-				t.Errorf("%s refers to %s, which is not there", title(object), reference)
+				t.Errorf("%s refers to %s, which is missing", title(object), reference)
 			}
 		}
 	}
 }
 
-// references returns the objects that a value refers to by kind and name, as kind/name.
+// references returns the references in a value, as kind/name.
 func references(value any) []string {
 	var found []string
 	switch value := value.(type) {
@@ -99,7 +99,7 @@ func references(value any) []string {
 	return found
 }
 
-// reference returns what a field refers to, if it is a reference.
+// reference returns the reference in a field, if there is one.
 func reference(field string, content map[string]any) []string {
 	name, hasName, _ := unstructured.NestedString(content, "name")
 	kind, hasKind, _ := unstructured.NestedString(content, "kind")
@@ -113,7 +113,7 @@ func reference(field string, content map[string]any) []string {
 	}
 }
 
-// newValidators returns what an API server checks the objects of our kinds and of Cluster API's with.
+// newValidators returns the validators of an API server for the kinds of this provider and of Cluster API.
 func newValidators(t *testing.T) map[schema.GroupVersionKind]validation.SchemaValidator {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
@@ -163,11 +163,12 @@ func addValidators(t *testing.T, object unstructured.Unstructured,
 	}
 }
 
-// The two variables that CAPM3 fills its template with hold YAML, and so do those that only look like addresses.
+// TestDefaultTemplateTakesTheVariablesOfCAPM3 uses variables of CAPM3 that contain YAML, and variables that look like
+// addresses.
 func TestDefaultTemplateTakesTheVariablesOfCAPM3(t *testing.T) {
 	folder := os.Getenv("CAPM3_MANIFESTS")
 	if folder == "" {
-		t.Skip("CAPM3_MANIFESTS is not set: it names a folder with manifests and variables of CAPM3")
+		t.Skip("requires CAPM3_MANIFESTS: a folder with manifests and variables of CAPM3")
 	}
 	source := exec.CommandContext(t.Context(), "bash", "-c", `set -a; source "$0" 2>/dev/null; env -0`,
 		filepath.Join(folder, "variables.rc"))
@@ -210,11 +211,11 @@ func classObjects(t *testing.T) []unstructured.Unstructured {
 	return split(t, content)
 }
 
-// Cluster API drops what a patch writes outside spec.template.spec, without a word.
+// TestClassPatchesHaveAnEffect requires paths below spec.template.spec, because Cluster API ignores other paths.
 func TestClassPatchesHaveAnEffect(t *testing.T) {
 	class := clusterClass(t)
 	if class.Name != "metal3" {
-		t.Errorf("clusterclass-metal3.yaml holds the class %s: clusterctl looks for the name in the file name", class.Name)
+		t.Errorf("clusterclass-metal3.yaml has the class %s, but clusterctl requires the name in the file name", class.Name)
 	}
 	var templates []string
 	for _, object := range classObjects(t) {

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// The words of docs/templates.md for variables without a default.
+// The words in docs/templates.md for variables without a default.
 const (
 	requiredVariable = "required"
 	optionalVariable = "none"
@@ -83,7 +83,7 @@ func TestClassVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// listVariables returns the variables of a flavour and their defaults, as clusterctl lists them.
+// listVariables returns the variables of a flavour with their defaults from clusterctl.
 func listVariables(t *testing.T, made release, flavour string) map[string]string {
 	t.Helper()
 	listed := string(made.clusterctl(t, nil, "generate", "cluster", "name", "--infrastructure", "metal3:"+made.version,
@@ -104,7 +104,7 @@ func listVariables(t *testing.T, made release, flavour string) map[string]string
 			variables[match[1]] = strings.Trim(match[2], `"`)
 		}
 	}
-	// The command that only fills in a template has to know the same names.
+	// clusterctl generate yaml must list the same names.
 	names := exec.CommandContext(t.Context(), program(t, binaries.ClusterAPI(), "clusterctl"),
 		"generate", "yaml", "--from", templatePath(t, flavour), "--list-variables", "--config", made.config)
 	names.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=1")
@@ -143,17 +143,17 @@ func readTable(t *testing.T, text string, into map[string]string) {
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (`[^`]+`|required|none|argument) \\| [^|]+ \\|$")
 	for _, match := range row.FindAllStringSubmatch(text, -1) {
 		if _, twice := into[match[1]]; twice {
-			t.Errorf("docs/templates.md: %s is there twice", match[1])
+			t.Errorf("docs/templates.md: %s has two rows", match[1])
 		}
 		into[match[1]] = strings.Trim(match[2], "`")
 	}
-	// A row that the pattern does not match would go unnoticed.
+	// A row that the pattern does not match must fail the test.
 	if rows := strings.Count(text, "\n| `"); rows != len(row.FindAllString(text, -1)) {
 		t.Errorf("docs/templates.md: cannot read all rows of\n%s", text)
 	}
 }
 
-// section returns what stands below a heading.
+// section returns the text below a heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, text, found := strings.Cut(templatesPage(t), heading+"\n")

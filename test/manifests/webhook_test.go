@@ -21,7 +21,7 @@ const (
 	againWebhook   = "again.baremetalhost.metal3.io"
 )
 
-// entry is what the two kinds of webhooks have in common.
+// entry has the common fields of the two kinds of webhooks.
 type entry struct {
 	name          string
 	client        admissionregistrationv1.WebhookClientConfig
@@ -73,7 +73,7 @@ func TestWebhooksCoverAllKinds(t *testing.T) {
 	}
 }
 
-func TestWebhooksAreCalledAlike(t *testing.T) {
+func TestWebhooksHaveEqualSettings(t *testing.T) {
 	type call struct {
 		Service, Namespace string
 		FailurePolicy      admissionregistrationv1.FailurePolicyType
@@ -120,8 +120,9 @@ func TestWebhooksHaveTheirOwnPathAndVersion(t *testing.T) {
 	}
 }
 
-// A webhook that is called for other writes of hosts as well would stop BMO whenever the manager is away.
-func TestHostsNeedTheManagerOnlyToMove(t *testing.T) {
+// TestHostsRequireTheManagerOnlyToMove requires that the webhooks for hosts are called only during a move. Otherwise BMO
+// could not write while the manager is unavailable.
+func TestHostsRequireTheManagerOnlyToMove(t *testing.T) {
 	configuration := only[admissionregistrationv1.MutatingWebhookConfiguration](t, components(t),
 		"MutatingWebhookConfiguration")
 	var got []admissionregistrationv1.MutatingWebhook
@@ -164,7 +165,8 @@ func TestHostsNeedTheManagerOnlyToMove(t *testing.T) {
 	}
 }
 
-// Who creates a host waits for the manager. Hosts that arrive with clusterctl, or come out of a backup, do not.
+// TestHostsAreNotCreatedAgain requires that the webhook for creations is not called for hosts that clusterctl moves
+// or that come from a backup.
 func TestHostsAreNotCreatedAgain(t *testing.T) {
 	configuration := only[admissionregistrationv1.ValidatingWebhookConfiguration](t, components(t),
 		"ValidatingWebhookConfiguration")
@@ -190,7 +192,7 @@ func TestHostsAreNotCreatedAgain(t *testing.T) {
 		return webhook.Name == againWebhook
 	})
 	if i < 0 {
-		t.Fatalf("there is no %s", againWebhook)
+		t.Fatalf("%s is missing", againWebhook)
 	}
 	got := configuration.Webhooks[i]
 	got.ClientConfig = admissionregistrationv1.WebhookClientConfig{}
@@ -199,7 +201,7 @@ func TestHostsAreNotCreatedAgain(t *testing.T) {
 	}
 }
 
-// forHosts is a webhook for one operation on hosts.
+// forHosts returns the expected webhook for one operation on hosts.
 func forHosts(name string, operation admissionregistrationv1.OperationType,
 	conditions ...admissionregistrationv1.MatchCondition,
 ) admissionregistrationv1.MutatingWebhook {
@@ -224,8 +226,8 @@ func forHosts(name string, operation admissionregistrationv1.OperationType,
 
 const webhookService = "capm3-webhook-service"
 
-// The API server and Prometheus reach the manager through a Service, the labels of the pod and the name of a port.
-func TestServicesLeadToManager(t *testing.T) {
+// TestServicesSelectTheManager compares the selectors and ports of the Services with the pod.
+func TestServicesSelectTheManager(t *testing.T) {
 	objects := components(t)
 	deployment, container := manager(t, objects)
 	for name, want := range map[string]corev1.ServicePort{
@@ -242,7 +244,7 @@ func TestServicesLeadToManager(t *testing.T) {
 		}
 		named := func(port corev1.ContainerPort) bool { return port.Name == want.TargetPort.StrVal }
 		if !slices.ContainsFunc(container.Ports, named) {
-			t.Errorf("Service %s leads to port %s, which the container does not have", name, want.TargetPort.StrVal)
+			t.Errorf("Service %s has target port %s, which the container does not have", name, want.TargetPort.StrVal)
 		}
 	}
 }

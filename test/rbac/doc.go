@@ -1,5 +1,4 @@
-// Package rbac holds the rights of the manager against what it does: it plays the life of a cluster and an upgrade with
-// the role that is installed, and reads in the audit log which rights were missed and which were never used.
-//
-// It refuses to guess from the code which rights are needed. What no story uses has to be argued for by name.
+// Package rbac compares the RBAC rules of the manager with its requests. It runs the life of a cluster and an upgrade
+// with the installed role, and reads the audit log for missing and unused rules. A rule that no story uses requires
+// an entry with its reason.
 package rbac

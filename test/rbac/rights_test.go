@@ -12,10 +12,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// right is one thing that a role allows: "patch metal3.io/baremetalhosts/status".
+// right is one permission of a role: "patch metal3.io/baremetalhosts/status".
 func right(verb, group, resource string) string { return verb + " " + group + "/" + resource }
 
-// rights takes rules apart.
+// rights returns the permissions of rules.
 func rights(rules []rbacv1.PolicyRule) []string {
 	var list []string
 	for _, rule := range rules {
@@ -31,19 +31,19 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(list)
 }
 
-// argued are the rights that the stories do not use for certain, and why the manager has them.
-func argued() map[string]string {
+// explained are the permissions that the stories do not always use, with the reasons.
+func explained() map[string]string {
 	return map[string]string{
-		"patch events.k8s.io/events":            "an event that repeats for one version of an object is counted, not created again",
-		"get /namespaces":                       "compared with that of a workload cluster with an Ironic endpoint, once it answers",
-		"patch metal3.io/baremetalhosts/status": "an Ironic that is lost in the middle of provisioning must not cost a node",
+		"patch events.k8s.io/events":            "a repeated event increases the count of an existing one",
+		"get /namespaces":                       "compared with the namespace of a workload cluster with an Ironic endpoint",
+		"patch metal3.io/baremetalhosts/status": "restores the status of a host after Ironic was lost during provisioning",
 	}
 }
 
-// comesWith says that a right comes with others, which have to be used then.
+// comesWith returns another permission that implies this one:
 //
-//	get    with list     it allows nothing more; what is read is read from a cache, but after some failures
-//	list   with watch    a watch begins with a list where the API server cannot send one by itself
+//	get    with list     most reads use the cache, and a list returns the same objects
+//	list   with watch    a watch may begin with a list
 func comesWith(this string) string {
 	verb, what, _ := strings.Cut(this, " ")
 	switch verb {
@@ -56,7 +56,7 @@ func comesWith(this string) string {
 	}
 }
 
-// unused returns the rights that no request has used, neither themselves nor those that they come with.
+// unused returns the permissions that no request has used, and that no used permission implies.
 func unused(granted []string, requests []env.Request) []string {
 	used := map[string]bool{}
 	for _, request := range requests {
@@ -75,7 +75,7 @@ func unused(granted []string, requests []env.Request) []string {
 	return slices.DeleteFunc(slices.Clone(granted), isUsed)
 }
 
-// refused returns the requests that the API server forbade.
+// refused returns the requests that the API server refused.
 func refused(requests []env.Request) []string {
 	var list []string
 	for _, request := range requests {

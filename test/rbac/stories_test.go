@@ -32,17 +32,17 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// clusterName is the Cluster of the story.
+// clusterName is the Cluster of the stories.
 const clusterName = "cluster"
 
-// oldVersion of all kinds is the one that objects are migrated from.
+// oldVersion is the version from which objects are migrated.
 const oldVersion = "v1beta1"
 
-// describeLife is the life of a cluster with one machine of everything that asks for a right of its own: a host, data,
-// a control plane that keeps hosts, bootstrap data without a label, a template with a cleaning mode, an Ironic
-// endpoint with credentials of the user.
+// describeLife has the life of a cluster with one machine and all objects that require permissions: a host, data, a
+// control plane with node reuse, bootstrap data without a label, a template with a cleaning mode, an Ironic endpoint
+// with credentials of the user.
 func describeLife(i *world) {
-	It("makes a cluster ready and reports a pause", func(ctx context.Context) {
+	It("reports a cluster as ready and as paused", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
 		i.create(ctx, kubeconfig.GenerateSecret(cluster, []byte("of an API server that does not exist")))
@@ -114,7 +114,7 @@ func describeLife(i *world) {
 		}).Should(Succeed())
 	})
 
-	It("releases the host and keeps it for the next machine", func(ctx context.Context) {
+	It("releases the host and reserves it for the next machine", func(ctx context.Context) {
 		Expect(i.server.Client.Delete(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(i.namespace)))).
 			To(Succeed())
 		Eventually(func(g Gomega) {
@@ -134,7 +134,7 @@ func describeLife(i *world) {
 		installation.Role(ctx, i.server, "metrics_reader_role.yaml")
 		installation.Bind(ctx, i.server, "metrics-reader",
 			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.namespace, Name: "reader"})
-		// The certificate is one that the manager has made for itself.
+		// The certificate is self-signed.
 		insecure := &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}}
@@ -145,7 +145,7 @@ func describeLife(i *world) {
 	})
 }
 
-// onManagementNode makes the Machine run on a control-plane node of this cluster. Empty means on none.
+// onManagementNode sets a control-plane node of this cluster as the node of the Machine. Empty means none.
 func (i *world) onManagementNode(ctx context.Context, name string) {
 	GinkgoHelper()
 	providerID := "metal3://" + i.namespace + "/host/machine"
@@ -164,9 +164,9 @@ func (i *world) onManagementNode(ctx context.Context, name string) {
 	})
 }
 
-// describeUpgrade is the story of objects that were stored in an older version, and written in one that is gone.
+// describeUpgrade has the story of objects that are stored in an old version.
 func describeUpgrade(i *world) {
-	It("rewrites what is stored in an old version", func(ctx context.Context) {
+	It("rewrites objects that are stored in an old version", func(ctx context.Context) {
 		for _, object := range i.oneOfEach() {
 			Expect(client.IgnoreAlreadyExists(i.server.Client.Create(ctx, object))).To(Succeed())
 			i.age(ctx, object)
@@ -181,7 +181,7 @@ func describeUpgrade(i *world) {
 	})
 }
 
-// describeOwners is the story of an installation without the additional permission of the manual.
+// describeOwners has the story of an installation without the additional permission in the documents.
 func describeOwners(i *world) {
 	It("may not change owners without the right to delete", func(ctx context.Context) {
 		const user = "without"
@@ -211,7 +211,7 @@ func describeOwners(i *world) {
 	})
 }
 
-// claimedByCAPM3 has the Metal3Machine own the host.
+// claimedByCAPM3 sets the Metal3Machine as owner of the host.
 func claimedByCAPM3() build.ObjectOption {
 	return func(host metav1.Object) {
 		host.SetOwnerReferences([]metav1.OwnerReference{{
@@ -220,7 +220,7 @@ func claimedByCAPM3() build.ObjectOption {
 	}
 }
 
-// age writes an object in the old version, so that its managed fields speak of that.
+// age writes an object in the old version, so that its managed fields name that version.
 func (i *world) age(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	kind, err := i.server.Client.GroupVersionKindFor(object)
@@ -232,8 +232,7 @@ func (i *world) age(ctx context.Context, object client.Object) {
 	})
 }
 
-// migrate makes a definition serve the old version no more, although objects may be stored in it, and waits until none
-// is.
+// migrate disables the old version of a CRD with stored objects, and waits until none is stored in it.
 func (i *world) migrate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) {
 	GinkgoHelper()
 	key := client.ObjectKeyFromObject(definition)
@@ -253,9 +252,9 @@ func (i *world) migrate(ctx context.Context, definition *apiextensionsv1.CustomR
 	}).Should(Succeed())
 }
 
-// oneOfEach are objects of all kinds.
+// oneOfEach returns objects of all kinds.
 func (i *world) oneOfEach() []client.Object {
-	// The API server keeps account of the fields of an object only if it was created with any.
+	// The API server tracks the fields of an object only if it was created with any.
 	meta := metav1.ObjectMeta{Namespace: i.namespace, Name: "old", Labels: map[string]string{"example.com/a": "field"}}
 	namespace := build.InNamespace(i.namespace)
 	infra := build.Metal3Cluster("old", namespace)
@@ -297,7 +296,7 @@ type reporting interface {
 	GetConditions() []metav1.Condition
 }
 
-// eventually waits until a condition is as wanted.
+// eventually waits until a condition matches.
 func (i *world) eventually(
 	ctx context.Context, object reporting, name, conditionType string, want types.GomegaMatcher,
 ) {
@@ -315,7 +314,7 @@ func (i *world) pause(ctx context.Context, paused bool) {
 	})
 }
 
-// render gives the data of the machine the addresses that it names.
+// render creates the addresses that the data of the machine requires.
 func (i *world) render(ctx context.Context) {
 	GinkgoHelper()
 	i.eventually(ctx, &infrav1.Metal3Data{}, "data-template-0", infrav1.AddressesReadyCondition,
@@ -327,7 +326,7 @@ func (i *world) render(ctx context.Context) {
 			{Start: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.1"), End: ptr.To[metal3ipamv1.IPAddressStr]("10.0.0.9")},
 		}},
 	})
-	// The story is the provider of the other pool.
+	// The story acts as the provider of the other pool.
 	claim := &ipamv1.IPAddressClaim{}
 	Eventually(func() error {
 		return i.server.Client.Get(ctx, i.key("data-template-0-other"), claim)
@@ -344,7 +343,7 @@ func (i *world) render(ctx context.Context) {
 	})
 }
 
-// dataTemplate is a template with addresses of both APIs.
+// dataTemplate returns a template with addresses of both APIs.
 func (i *world) dataTemplate() *infrav1.Metal3DataTemplate {
 	return &infrav1.Metal3DataTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "data-template"},
@@ -355,7 +354,7 @@ func (i *world) dataTemplate() *infrav1.Metal3DataTemplate {
 	}
 }
 
-// token makes a service account and a token for it.
+// token creates a service account and returns its token.
 func (i *world) token(ctx context.Context, name string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}}

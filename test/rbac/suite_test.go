@@ -19,16 +19,15 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	// patience is the time limit of each wait.
 	patience = time.Minute
 
-	// pollEvery is how often it looks.
 	pollEvery = 50 * time.Millisecond
 )
 
 func TestRBAC(t *testing.T) { specs.Run(t, "Rights of the manager") }
 
-// world is a management cluster on which the manager runs with the rights that it is installed with.
+// world is a management cluster with a manager that has the installed RBAC rules.
 type world struct {
 	server    *env.Server
 	role      *rbacv1.ClusterRole
@@ -50,7 +49,7 @@ var _ = Describe("The manager", Ordered, func() {
 			},
 			Webhooks: true,
 			Audit:    true,
-			// Some clusters let only those change owners who may delete what is owned.
+			// Some clusters let only users change owners who may delete the dependent.
 			APIServerFlags: []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
@@ -67,23 +66,23 @@ var _ = Describe("The manager", Ordered, func() {
 	describeUpgrade(i)
 	describeOwners(i)
 
-	It("is refused nothing", func() {
+	It("sends no request that is refused", func() {
 		requests := i.requests()
 		Expect(requests).NotTo(BeEmpty())
 		Expect(refused(requests)).To(BeEmpty())
 	})
 
-	It("has used each of its rights", func() {
-		// What is argued for is used by some runs and not by others.
+	It("has used each of its permissions", func() {
+		// Some runs use the permissions with a reason.
 		left := slices.DeleteFunc(unused(rights(i.role.Rules), i.requests()), func(this string) bool {
-			return argued()[this] != ""
+			return explained()[this] != ""
 		})
 		Expect(left).To(BeEmpty(),
-			"take a right away where it is asked for, add what uses it to the stories, or argue for it")
+			"remove the permission, use it in a story, or add its reason")
 	})
 })
 
-// simulateHosts plays BMO until the last spec.
+// simulateHosts simulates BMO until the last spec.
 func (i *world) simulateHosts() {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -95,7 +94,7 @@ func (i *world) simulateHosts() {
 	})
 }
 
-// requests are those of the manager.
+// requests returns the requests of the manager.
 func (i *world) requests() []env.Request {
 	GinkgoHelper()
 	all, err := i.server.Requests()

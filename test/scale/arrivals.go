@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// wait creates the machines while no host is available, and measures what the manager takes until all of them wait, and
-// while they wait. Each of them counts its hosts again in the idle time.
+// wait creates the machines while no host is available, and measures the manager until all of them wait, and while
+// they wait. Each machine counts its hosts again in the idle time.
 func (s *session) wait(ctx context.Context) error {
 	waiting := newTracker("machines that wait", s.result.size, isWaiting)
 	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, waiting); err != nil {
@@ -36,7 +36,7 @@ func (s *session) wait(ctx context.Context) error {
 		return err
 	}
 	s.result.waited = rested.since(before)
-	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
+	if s.result.minute, err = s.measureIdle(ctx); err != nil {
 		return err
 	}
 	requests, err := s.rest(ctx)

@@ -19,27 +19,27 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// Consumers that are no machines.
+// Consumers that are not machines.
 const (
 	competitorVersion = "example.com/v1"
 	competitorKind    = "Competitor"
 )
 
-// contest is the claiming of hosts by other clients. Each writes what it decided from the hosts as they were before,
-// and insists on their version, as any well-behaved consumer does. Together they want a third of all hosts.
+// contest are other clients that claim hosts. Each writes with the resource version of the first read. Together they
+// claim a third of all hosts.
 type contest struct {
 	clients []client.Client
 	hosts   []bmov1alpha1.BareMetalHost
 
-	// quota is how many hosts each of them wants.
+	// quota is the number of hosts for each client.
 	quota int
 
 	mu sync.Mutex
-	// claims says which competitor got a host.
+	// claims has the competitor of each claimed host.
 	claims map[string]string
-	// refused counts the writes that came too late.
+	// refused is the number of writes with a conflict.
 	refused int
-	// took is how long the last of them was at it.
+	// took is the duration until the last claim.
 	took time.Duration
 }
 
@@ -62,8 +62,7 @@ func newContest(server *env.Server, competitors int, hosts map[string]bmov1alpha
 	return created, nil
 }
 
-// run lets all of them claim hosts at once. Two at a time begin with the same host, so that they get into each other's
-// way as well.
+// run lets all clients claim hosts at once. Pairs of clients begin with the same host, so that they conflict too.
 func (c *contest) run(ctx context.Context) error {
 	start := time.Now()
 	var work errgroup.Group

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// dataTemplate is the one template that all claims name.
+	// dataTemplate is the template of all claims.
 	dataTemplate = "nodes"
 
-	// goalDataWrites is how many writes a claim may cost.
+	// goalDataWrites is the maximum number of writes per claim.
 	goalDataWrites = 5
 
-	// goalDataExponent is how the time may grow with the number of claims.
+	// goalDataExponent is the maximum growth of the time with the number of claims.
 	goalDataExponent = 1.1
 )
 
-// dataSession measures how long many claims of one template take until their data is rendered.
+// dataSession measures the time until the data of many claims of one template is rendered.
 type dataSession struct {
 	*session
 	rendered time.Duration
 	requests []env.Request
 }
 
-// measureData measures the claims of one template in all sizes. It returns an error if a goal is missed, after it has
-// printed all sizes.
+// measureData measures claims of one template in all sizes. After it has printed all sizes, it returns an error if a
+// goal is missed.
 func measureData(ctx context.Context, settings settings) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "claims\trendered\tgrowth\tprocessor\twrites each\tof a template\tconflicts")
@@ -98,7 +98,7 @@ func measureClaims(ctx context.Context, settings settings, size int) (_ *dataSes
 	return s, nil
 }
 
-// associateByHand creates the template, and paused machines on their hosts, so that only the data takes time.
+// associateByHand creates the template, and paused machines with hosts, so that only the data takes time.
 func (s *dataSession) associateByHand(ctx context.Context) error {
 	template := &infrav1.Metal3DataTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: build.DefaultNamespace, Name: dataTemplate},
@@ -121,7 +121,7 @@ func (s *dataSession) associateByHand(ctx context.Context) error {
 	return err
 }
 
-// occupy puts a paused machine on a host.
+// occupy creates a paused machine with a host.
 func (s *dataSession) occupy(ctx context.Context, number int) error {
 	host := s.fixture.hosts[hostName(number)]
 	machine := s.fixture.machines[number]
@@ -178,7 +178,7 @@ func (s *dataSession) render(ctx context.Context) error {
 	return nil
 }
 
-// claimOf is the claim that the controller of Metal3Machines creates.
+// claimOf returns the claim that the controller of Metal3Machines creates.
 func claimOf(machine *infrav1.Metal3Machine) *infrav1.Metal3DataClaim {
 	claim := &infrav1.Metal3DataClaim{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// clusterName is the Cluster that all machines belong to.
+	// clusterName is the Cluster of all machines.
 	clusterName = "scale"
 
-	// writers is how many objects are written at once. More do not make the API server any faster.
+	// writers is the number of parallel writes. More do not speed the API server up.
 	writers = 8
 )
 
-// definitions are those of the kinds that take part.
+// definitions returns the groups of CRDs.
 func definitions() []components.Group {
 	return []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
 }
@@ -32,25 +32,25 @@ func definitions() []components.Group {
 func hostName(number int) string    { return fmt.Sprintf("host-%04d", number) }
 func machineName(number int) string { return fmt.Sprintf("machine-%04d", number) }
 
-// fixture is all that exists before the clock starts.
+// fixture has the objects that exist before the measurement.
 type fixture struct {
 	client client.Client
 
-	// hosts as they are before any claim, by name.
+	// hosts are the hosts before any claim, by name.
 	hosts map[string]bmov1alpha1.BareMetalHost
 
-	// cluster is the Cluster that all machines belong to.
+	// cluster is the Cluster of all machines.
 	cluster *clusterv1.Cluster
 
-	// machines are ready to be created. They belong to Machines that exist.
+	// machines are not created yet. Their Machines exist.
 	machines []*infrav1.Metal3Machine
 
-	// creation is how long it took to create as many Machines, while no manager runs.
+	// creation is the time to create the Machines without a running manager.
 	creation time.Duration
 }
 
-// prepare creates all but the Metal3Machines and the Metal3Cluster, whose webhook needs the manager. The hosts are in
-// the given state.
+// prepare creates all objects except the Metal3Machines and the Metal3Cluster, whose webhook requires the manager.
+// The hosts have the given state.
 func prepare(ctx context.Context, c client.Client, hosts, machines int, state bmov1alpha1.ProvisioningState,
 ) (*fixture, error) {
 	made := &fixture{client: c, hosts: map[string]bmov1alpha1.BareMetalHost{}}
@@ -79,7 +79,7 @@ func prepare(ctx context.Context, c client.Client, hosts, machines int, state bm
 	return made, nil
 }
 
-// createHost creates a host as BMO leaves it after the inspection, in another state where one is given.
+// createHost creates a host as BMO leaves it after the inspection. A given state replaces available.
 func createHost(ctx context.Context, c client.Client, number int, state bmov1alpha1.ProvisioningState) error {
 	host := build.Host(hostName(number), build.Available(), build.State(state),
 		build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
@@ -89,7 +89,7 @@ func createHost(ctx context.Context, c client.Client, number int, state bmov1alp
 	if err := build.CreateWithStatus(ctx, c, host); err != nil {
 		return err
 	}
-	// BMO owns the credentials of the hosts that it has looked at.
+	// BMO owns the credentials of inspected hosts.
 	return c.Create(ctx, build.ControllerSecret(host, build.OwnedBy(host)))
 }
 
@@ -128,7 +128,7 @@ func (f *fixture) createInfrastructure(ctx context.Context) error {
 	return nil
 }
 
-// inParallel does something for each number below a count, several at a time and in order.
+// inParallel calls a function for each number below a count, several at a time and in order.
 func inParallel(count int, do func(number int) error) error {
 	var work errgroup.Group
 	work.SetLimit(writers)

@@ -19,9 +19,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// measureFloor measures how long the writes of an association take by themselves: plain clients make them, without a
-// manager, without webhooks and without anything to decide. No manager that writes the same can be faster on the same
-// computer.
+// measureFloor measures the writes of an association by plain clients, without a manager, webhooks and decisions. It
+// is the lower limit for any manager with the same writes on the same computer.
 func measureFloor(ctx context.Context, size int) (took time.Duration, err error) {
 	server, err := env.Start(ctx, env.Options{Definitions: definitions(), Audit: true, WatchCache: true})
 	if err != nil {
@@ -39,7 +38,7 @@ func measureFloor(ctx context.Context, size int) (took time.Duration, err error)
 	return time.Since(start), nil
 }
 
-// associateByHand makes the writes of one association with the host of the same number.
+// associateByHand sends the writes of one association with the host of the same number.
 func (f *fixture) associateByHand(ctx context.Context, number int) error {
 	machine := f.machines[number].DeepCopy()
 	if err := f.client.Create(ctx, machine); err != nil {
@@ -71,7 +70,7 @@ func (f *fixture) associateByHand(ctx context.Context, number int) error {
 	return f.client.Create(ctx, announcement(machine))
 }
 
-// claimed is a host as it is once a machine has claimed it.
+// claimed returns a host after the claim of a machine.
 func claimed(host bmov1alpha1.BareMetalHost, by *infrav1.Metal3Machine) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	desired.Spec.ConsumerRef = &corev1.ObjectReference{

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// idleTime is how long the manager is left alone.
+	// idleTime is the duration of the idle phase.
 	idleTime = time.Minute
 
-	// idleReads is how many requests the manager may send in that time, however many machines there are.
+	// idleReads is the maximum number of requests of the manager in that time, for any number of machines.
 	idleReads = 30
 )
 
-// idle leaves the manager alone while all hosts are provisioned and nothing changes.
+// idle measures the manager while all hosts are provisioned and nothing changes.
 func (s *session) idle(ctx context.Context) error {
 	requests, err := s.rest(ctx)
 	if err != nil {
 		return err
 	}
 	seen := len(requests)
-	if s.result.minute, err = s.leaveAlone(ctx); err != nil {
+	if s.result.minute, err = s.measureIdle(ctx); err != nil {
 		return err
 	}
 	if requests, err = s.rest(ctx); err != nil {
@@ -36,8 +36,8 @@ func (s *session) idle(ctx context.Context) error {
 	return nil
 }
 
-// leaveAlone returns what was used in the idle time.
-func (s *session) leaveAlone(ctx context.Context) (usage, error) {
+// measureIdle returns the usage in the idle time.
+func (s *session) measureIdle(ctx context.Context) (usage, error) {
 	before, err := s.manager.usage()
 	if err != nil {
 		return usage{}, err
@@ -51,16 +51,16 @@ func (s *session) leaveAlone(ctx context.Context) (usage, error) {
 	return after.since(before), err
 }
 
-// idleProblems says which requests of a manager with nothing to do are too many.
+// idleProblems returns errors for too many requests of an idle manager.
 func idleProblems(requests []env.Request) []string {
 	asked := ofManager(requests)
 	kinds := env.CountRequests(asked, env.Request.String)
 	var problems []string
 	if writes := count(asked, isWrite); writes > 0 {
-		problems = append(problems, fmt.Sprintf("%d writes with nothing to do: %v", writes, slices.Sorted(maps.Keys(kinds))))
+		problems = append(problems, fmt.Sprintf("%d writes of an idle manager: %v", writes, slices.Sorted(maps.Keys(kinds))))
 	}
 	if len(asked) > idleReads {
-		problems = append(problems, fmt.Sprintf("%d requests with nothing to do, at most %d are allowed: %v", len(asked),
+		problems = append(problems, fmt.Sprintf("%d requests of an idle manager, want %d at most: %v", len(asked),
 			idleReads, slices.Sorted(maps.Keys(kinds))))
 	}
 	return problems

@@ -1,24 +1,22 @@
-// Command scale measures how long it takes to give many machines their hosts, and to get the hosts back.
+// Command scale measures how long many machines take to claim their hosts, and to release them.
 //
-// The manager runs as a process of its own with its default flags, as the user and with the rights that it has when it
-// is installed, against a real API server that calls its webhooks and records every request. Everything else stands
-// ready before the clock starts: hosts with realistic hardware details, a Cluster whose infrastructure is provisioned,
-// and Machines with their bootstrap data. Then the manager starts and comes to rest, so that its cache holds the hosts
-// as in an installation that runs for a while. The clock runs from the first Metal3Machine that is created to the last
-// one that reports its host.
+// The manager runs as a separate process with its default flags and the installed user and RBAC rules, against a real
+// API server that calls its webhooks and records every request. All other objects exist before the measurement: hosts
+// with realistic hardware details, a Cluster with provisioned infrastructure, and Machines with bootstrap data. The
+// manager starts and becomes idle, so that its cache has the hosts. The measurement begins with the creation of the
+// first Metal3Machine and ends when the last one reports its host.
 //
-// What depends on the speed of the computer is printed beside its goal and never makes the command fail. What does not
-// is checked: no host is claimed twice, no host is listed, no request is wasted, a manager with nothing to do writes
-// nothing and reads next to nothing, nothing is left on a released host, and the memory of the manager stays within its
-// goal.
+// Results that depend on the speed of the computer are printed with their goals and never fail the command. The
+// command checks the other results: no host is claimed twice, no host is listed, no request is redundant, an idle
+// manager writes nothing and reads next to nothing, released hosts have no leftovers, and the memory of the manager
+// is within its goal.
 //
-// The same writes made by plain clients, without a manager, show how much of the time is the API server's.
+// The same writes of plain clients, without a manager, show the share of the API server.
 //
-// With -capm3, a manager of CAPM3 is measured in the same way, as an administrator and without webhooks, and nothing is
-// checked.
+// With -capm3, the command measures a manager of CAPM3 as an administrator and without webhooks, and checks nothing.
 //
-// The trade-off: the API server, the clients that create and the simulated BMO share the processors with the
-// manager. The numbers are those of a small computer, and only the ones of the same computer compare.
+// The API server, the clients and the simulated BMO share the processors with the manager. Only results of the same
+// computer can be compared.
 package main
 
 import (
@@ -39,10 +37,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// problemsShown is how many problems of one size are printed.
+// problemsShown is the maximum number of printed problems for one size.
 const problemsShown = 10
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	sizes       []int
 	competitors int
@@ -69,7 +67,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// The simulated BMO runs in this process; what its libraries log would stand between the tables.
+	// The simulated BMO runs in this process. Logs of its libraries would appear between the tables.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -90,7 +88,7 @@ func run(args []string) error {
 	return measureAll(ctx, settings)
 }
 
-// measureAll measures each size on a management cluster of its own, so that no size inherits anything.
+// measureAll measures each size on a separate management cluster.
 func measureAll(ctx context.Context, settings settings) error {
 	var results []result
 	var problems []error
@@ -118,11 +116,11 @@ func measureAll(ctx context.Context, settings settings) error {
 	if !settings.subject.isChecked {
 		return nil
 	}
-	left := "nothing left on any host, "
+	left := "no leftovers on hosts, "
 	if settings.association {
 		left = ""
 	}
-	fmt.Println("\nscale: OK: no double claim, no list of hosts, no write too many, " + left + "memory within its goal")
+	fmt.Println("\nscale: OK: no double claim, no list of hosts, no redundant write, " + left + "memory within its goal")
 	return nil
 }
 
@@ -130,7 +128,7 @@ func parse(args []string) (settings, error) {
 	var parsed settings
 	var sizes, path, capm3 string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	flags.StringVar(&sizes, "sizes", "100,300,1000", "Numbers of machines to measure, separated by commas.")
+	flags.StringVar(&sizes, "sizes", "100,300,1000", "Comma-separated numbers of machines to measure.")
 	flags.IntVar(&parsed.competitors, "competitors", 0,
 		"Number of other clients that claim hosts at the same time. There are then half as many hosts more.")
 	flags.BoolVar(&parsed.data, "data", false,
@@ -143,19 +141,19 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&capm3, "capm3", "", "Manager of CAPM3 to measure instead. Sets -association.")
 	flags.StringVar(&parsed.profiles, "profiles", "",
 		"Folder to write a CPU profile of the association and a heap profile after it to. Profiling costs some time.")
-	flags.DurationVar(&parsed.patience, "patience", 5*time.Minute, "How long one phase of one size may take.")
+	flags.DurationVar(&parsed.patience, "patience", 5*time.Minute, "Time limit for one phase of one size.")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
 	}
 	for _, field := range strings.Split(sizes, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || size < 1 {
-			return settings{}, fmt.Errorf("-sizes is %q, but %q is no number of machines; try -sizes 100,300", sizes, field)
+			return settings{}, fmt.Errorf("-sizes is %q, but %q is not a number of machines: use -sizes 100,300", sizes, field)
 		}
 		parsed.sizes = append(parsed.sizes, size)
 	}
 	if parsed.competitors < 0 {
-		return settings{}, fmt.Errorf("-competitors is %d; use 0 for none", parsed.competitors)
+		return settings{}, fmt.Errorf("-competitors is %d; use 0 or more", parsed.competitors)
 	}
 	if parsed.arrivals && parsed.competitors > 0 {
 		return settings{}, fmt.Errorf("-competitors is %d, but with -arrivals there are none; leave one of them out",

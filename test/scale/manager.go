@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// managerUser is who the manager is for the API server.
+	// managerUser is the user of the manager.
 	managerUser = "system:serviceaccount:capm3-system:manager"
 
-	// managerStart is how long the manager may take until it is ready.
+	// managerStart is the time limit for the readiness of the manager.
 	managerStart = 2 * time.Minute
 )
 
-// subject is a manager to measure: its program, its ClusterRole (empty stands for the one of this provider), whether
-// the API server calls its webhooks, and whether its requests, its memory and its hosts are checked.
+// subject is a manager to measure: its program, its ClusterRole (empty means that of this provider), whether the API
+// server calls its webhooks, and whether its requests, memory and hosts are checked.
 type subject struct {
 	path, role             string
 	hasWebhooks, isChecked bool
@@ -50,7 +50,7 @@ func (s subject) startServer(ctx context.Context) (*env.Server, error) {
 	return server, nil
 }
 
-// buildManager builds the manager as it is released.
+// buildManager builds the manager as in a release.
 func buildManager(ctx context.Context, folder string) (string, error) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -66,18 +66,18 @@ func buildManager(ctx context.Context, folder string) (string, error) {
 	return path, nil
 }
 
-// manager is the process under measurement.
+// manager is the measured process.
 type manager struct {
 	child *process.Child
 
-	// profiler is the address of its profiler. Empty without one.
+	// profiler is the address of its profiler, or empty.
 	profiler string
 }
 
-// startManager starts the manager with the rights that it gets when it is installed and waits until it is ready.
+// startManager starts the manager with its installed RBAC rules and waits until it is ready.
 func startManager(ctx context.Context, server *env.Server, settings settings) (*manager, error) {
 	if err := grantRights(ctx, server, settings.subject.role); err != nil {
-		return nil, fmt.Errorf("granting the manager its rights: %w", err)
+		return nil, fmt.Errorf("binding the role of the manager: %w", err)
 	}
 	config, err := server.User(managerUser)
 	if err != nil {
@@ -117,7 +117,7 @@ func startManager(ctx context.Context, server *env.Server, settings settings) (*
 	})
 }
 
-// grantRights installs the role of the manager as it is released, and gives the manager this role, or another one.
+// grantRights installs the role of the manager as in a release, or another role, and binds it.
 func grantRights(ctx context.Context, server *env.Server, other string) error {
 	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", "role.yaml"))
 	if err != nil {
@@ -137,7 +137,7 @@ func grantRights(ctx context.Context, server *env.Server, other string) error {
 	})
 }
 
-// fetch gets a page and stores it in a file.
+// fetch downloads a page into a file.
 func fetch(ctx context.Context, address, path string) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// observer watches objects. It watches only the tracked kinds, because every watch costs the API server
-// time that is then missing elsewhere.
+// observer watches objects. It watches only the tracked kinds, because every watch costs processor time of the API
+// server.
 type observer struct{ cache cache.Cache }
 
 func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
@@ -32,7 +32,7 @@ func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
 	return &observer{cache: created}, nil
 }
 
-// tracker notes when as many objects as wanted are as wanted.
+// tracker records when the wanted number of objects matches.
 type tracker struct {
 	what  string
 	want  int
@@ -40,7 +40,7 @@ type tracker struct {
 
 	mu    sync.Mutex
 	names map[string]bool
-	// armed is set once the objects that existed at the beginning were looked at.
+	// armed is true once the initial objects were counted.
 	armed   bool
 	reached time.Time
 	done    chan struct{}
@@ -50,7 +50,7 @@ func newTracker(what string, want int, holds func(client.Object) bool) *tracker 
 	return &tracker{what: what, want: want, holds: holds, names: map[string]bool{}, done: make(chan struct{})}
 }
 
-// track follows all objects of a kind. It returns once those that exist have been looked at.
+// track follows all objects of a kind. It returns after it has counted the initial ones.
 func (o *observer) track(ctx context.Context, kind client.Object, tracker *tracker) error {
 	informer, err := o.cache.GetInformer(ctx, kind)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *tracker) arm() {
 	t.check()
 }
 
-// check is called with the lock held.
+// check requires the lock.
 func (t *tracker) check() {
 	if t.armed && t.reached.IsZero() && len(t.names) == t.want {
 		t.reached = time.Now()
@@ -112,7 +112,7 @@ func (t *tracker) check() {
 	}
 }
 
-// wait returns when it was reached what is tracked.
+// wait blocks until the number is reached and returns the time.
 func (t *tracker) wait(ctx context.Context) (time.Time, error) {
 	select {
 	case <-t.done:

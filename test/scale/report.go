@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// What the project wants to reach on two processors.
+// Goals for two processors.
 const (
 	goalSize        = 1000
 	goalAssociation = 10 * time.Second
@@ -24,17 +24,17 @@ const (
 	goalProcessor   = 5 * time.Millisecond
 )
 
-// printSize prints what was measured for one size.
+// printSize prints the results of one size.
 func printSize(out io.Writer, r result) {
 	fmt.Fprintf(out, "\n== %d machines, %d hosts ==\n", r.size, r.hosts)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
 	row("creating as many Machines without any manager", seconds(r.plainCreation))
-	row("processor time of the manager until it rests after its start", seconds(r.started.manager))
+	row("processor time of the manager until it is idle after its start", seconds(r.started.manager))
 	row("memory of the manager at its peak, start", mebibytes(r.started.memory))
 	if r.waited.manager > 0 {
 		row("processor time of the manager until all machines wait", seconds(r.waited.manager))
-		row("processor time of the manager in a minute in which they wait", seconds(r.minute.manager))
+		row("processor time of the manager in a minute while they wait", seconds(r.minute.manager))
 		row("making the hosts available, one by one", seconds(r.creation))
 	} else {
 		row("creating the Metal3Machines", seconds(r.creation))
@@ -42,20 +42,20 @@ func printSize(out io.Writer, r result) {
 	row("all machines have their host, since the first creation", seconds(r.associated))
 	row("the same writes by plain clients, without manager and webhooks", seconds(r.floor))
 	row("all machines have their host, since the last creation", seconds(r.afterLast))
-	row("processor time of the manager for it", seconds(r.used.manager))
-	row("the same for each machine, goal "+milliseconds(goalProcessor, 1), milliseconds(r.used.manager, r.size))
-	row("processor time of the API server for it", seconds(r.used.server))
-	row("processor time of etcd for it", seconds(r.used.etcd))
+	row("processor time of the manager until then", seconds(r.used.manager))
+	row("the same per machine, goal "+milliseconds(goalProcessor, 1), milliseconds(r.used.manager, r.size))
+	row("processor time of the API server until then", seconds(r.used.server))
+	row("processor time of etcd until then", seconds(r.used.etcd))
 	row("processor time of this program until then", seconds(r.used.own))
 	row("memory of the manager at its peak, association", mebibytes(r.used.memory))
 	row("memory of the manager at its peak, all phases", mebibytes(r.memory))
 	if r.idle != nil {
-		row("processor time of the manager in a minute with nothing to do", seconds(r.minute.manager))
+		row("processor time of the manager in an idle minute", seconds(r.minute.manager))
 		row("requests of the manager in that minute", strconv.Itoa(len(ofManager(r.idle))))
 	}
 	if r.release != nil {
 		row("last host available again, since the first deletion", seconds(r.available))
-		row("all hosts free and machines gone, since the last host was available", seconds(r.released))
+		row("all hosts free and machines deleted, since the last host was available", seconds(r.released))
 	}
 	if r.contest != nil {
 		row(fmt.Sprintf("%d competitors claimed", len(r.contest.clients)), fmt.Sprintf("%d hosts in %s, %d writes refused",
@@ -69,7 +69,7 @@ func printSize(out io.Writer, r result) {
 	}
 }
 
-// printRequests prints what the manager asked for in a phase.
+// printRequests prints the requests of the manager in a phase.
 func printRequests(out io.Writer, phase string, requests []env.Request, machines int) {
 	asked := ofManager(requests)
 	perMachine := func(number int) float64 { return float64(number) / float64(machines) }
@@ -84,7 +84,7 @@ func printRequests(out io.Writer, phase string, requests []env.Request, machines
 	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 
-// memoryGoal is the goal for the memory of the manager with so many machines, in bytes.
+// memoryGoal returns the goal for the memory of the manager in bytes.
 func memoryGoal(machines int) int64 {
 	if machines <= goalSize {
 		return goalMemory
@@ -92,7 +92,7 @@ func memoryGoal(machines int) int64 {
 	return goalMemoryLarge
 }
 
-// printSummary prints all sizes beside one another, how they grow, and the goals.
+// printSummary prints all sizes, their growth, and the goals.
 func printSummary(out io.Writer, results []result) {
 	fmt.Fprintln(out, "\n== all sizes ==")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -120,20 +120,20 @@ func printSummary(out io.Writer, results []result) {
 	table.Flush() //nolint:errcheck // An error of the terminal cannot be shown.
 }
 
-// growth says with which power of the number of machines something grows.
+// growth returns the power of the number of machines with which a value grows.
 func growth(smaller, larger result, of func(result) time.Duration) string {
 	return fmt.Sprintf("N^%.2f", exponent(
 		float64(smaller.size), float64(larger.size), of(smaller).Seconds(), of(larger).Seconds()))
 }
 
-// exponent is the slope of a line in a diagram with two logarithmic axes.
+// exponent returns the slope between two points on logarithmic axes.
 func exponent(x1, x2, y1, y2 float64) float64 {
 	return math.Log(y2/y1) / math.Log(x2/x1)
 }
 
 func seconds(duration time.Duration) string { return fmt.Sprintf("%.2f s", duration.Seconds()) }
 
-// milliseconds is the share of each machine in a duration.
+// milliseconds returns the duration per machine.
 func milliseconds(duration time.Duration, machines int) string {
 	return fmt.Sprintf("%.1f ms", duration.Seconds()*1000/float64(machines))
 }

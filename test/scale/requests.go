@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// ofManager leaves only the requests of the manager.
+// ofManager returns the requests of the manager.
 func ofManager(requests []env.Request) []env.Request {
 	var found []env.Request
 	for _, request := range requests {

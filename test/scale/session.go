@@ -19,58 +19,58 @@ import (
 )
 
 const (
-	// The manager is at rest when it asked for nothing over so many looks, and took less than idle of a processor between
-	// any two of them: one that reads a long list asks for nothing either.
-	quietLooks    = 4
+	// The manager is idle when it sends no request in this number of samples, and uses less than idle of a processor
+	// between two samples: during a long list it sends no request either.
+	quietSamples  = 4
 	quietInterval = 250 * time.Millisecond
 	idle          = 30 * time.Millisecond
 
-	// profileSeconds is how long one processor profile runs. They follow one another until all machines have a host.
+	// profileSeconds is the duration of one CPU profile. Profiles follow each other until all machines have a host.
 	profileSeconds = 10
 )
 
-// result is what was measured for one size.
+// result are the results of one size.
 type result struct {
 	size, hosts int
 
-	// plainCreation is how long as many Machines took to create while no manager ran, creation how long the
-	// Metal3Machines took while the manager was at work.
+	// plainCreation is the time to create the Machines without a running manager, creation the time to create the
+	// Metal3Machines with one.
 	plainCreation, creation time.Duration
 
-	// floor is how long the writes of the association take when plain clients make them.
+	// floor is the time for the writes of the association by plain clients.
 	floor time.Duration
 
-	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last one.
+	// associated is the time from the first creation until all hosts were claimed, afterLast that from the last
+	// creation.
 	associated, afterLast time.Duration
 
-	// started is what was used until the manager rested for the first time, used what the association then took until it
-	// rested again.
+	// started is the usage until the manager was idle after its start, used that of the association until it was idle
+	// again.
 	started, used usage
 
 	// association, provisioning and release are the requests in these phases.
 	association, provisioning, release []env.Request
 
-	// waited is what was used from the first creation of a machine until all waited. Zero unless hosts arrive one by one.
-	// Minute is what was used in the idle time after that, or in that with all hosts provisioned, and idle the requests in
-	// the latter.
+	// waited is the usage from the first creation of a machine until all machines waited. Zero unless hosts become
+	// available one by one. minute is the usage in the idle time, and idle are the requests with all hosts
+	// provisioned.
 	waited, minute usage
 	idle           []env.Request
 
 	// available is the time from the first deletion until the last host was available again, released the time from
-	// then on until all hosts were free and all machines gone.
+	// then until all hosts were free and all machines deleted.
 	available, released time.Duration
 
-	// memory is the most that the manager had resident over all phases, in bytes.
+	// memory is the maximum resident memory of the manager in bytes.
 	memory int64
 
-	// contest is how the competitors fared. Nil without any.
+	// contest are the results of the competitors, or nil.
 	contest *contest
 
-	// problems are the checks that failed.
+	// problems are the failed checks.
 	problems []string
 }
 
-// session is the measurement of one size.
 type session struct {
 	settings settings
 	server   *env.Server
@@ -78,13 +78,13 @@ type session struct {
 	manager  *manager
 	observer *observer
 
-	// rested is how many requests there were when the manager came to rest after its start.
+	// rested is the number of requests until the manager was idle after its start.
 	rested int
 
 	result result
 }
 
-// measure measures one size on a management cluster of its own.
+// measure measures one size on a separate management cluster.
 func measure(ctx context.Context, settings settings, size int) (_ result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,9 +103,9 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	var phases []func(context.Context) error
 	switch {
 	case settings.arrivals:
-		phases = []func(context.Context) error{s.begin, s.wait, s.arrive, s.remember}
+		phases = []func(context.Context) error{s.begin, s.wait, s.arrive, s.readPeakMemory}
 	case settings.association:
-		phases = []func(context.Context) error{s.begin, s.associate, s.remember}
+		phases = []func(context.Context) error{s.begin, s.associate, s.readPeakMemory}
 	default:
 		phases = []func(context.Context) error{s.begin, s.associate, s.provision, s.idle, s.release}
 	}
@@ -120,20 +120,20 @@ func measure(ctx context.Context, settings settings, size int) (_ result, err er
 	return s.result, nil
 }
 
-// inTime runs a phase and ends it when it takes too long.
+// inTime runs a phase with a time limit.
 func (s *session) inTime(ctx context.Context, phase func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, s.settings.patience)
 	defer cancel()
 	if err := phase(limited); err != nil {
 		if s.manager != nil {
-			return fmt.Errorf("%w\nThe manager said at the end:\n%s", err, s.manager.child.LogTail())
+			return fmt.Errorf("%w\nEnd of the log of the manager:\n%s", err, s.manager.child.LogTail())
 		}
 		return err
 	}
 	return nil
 }
 
-// begin makes everything ready: all objects but the machines, and a manager that rests.
+// begin creates all objects except the machines, and waits until the manager is idle.
 func (s *session) begin(ctx context.Context) error {
 	var err error
 	state := bmov1alpha1.StateAvailable
@@ -187,7 +187,7 @@ func (s *session) createMachines(ctx context.Context) error {
 	return nil
 }
 
-// untilAssociated does what gives machines their hosts, and waits until each machine reports its host.
+// untilAssociated calls a function that makes associations possible, and waits until each machine reports its host.
 func (s *session) untilAssociated(ctx context.Context, do func() error) error {
 	associated := newTracker("machines with a host", s.result.size, isAssociated)
 	if err := s.observer.track(ctx, &infrav1.Metal3Machine{}, associated); err != nil {
@@ -219,15 +219,16 @@ func (s *session) untilAssociated(ctx context.Context, do func() error) error {
 	if err != nil {
 		return err
 	}
-	// What this program does while it waits for the manager to rest takes nothing from the association.
+	// The time while this program waits for an idle manager does not count.
 	after.own = own.own
 	s.result.used = after.since(before)
 	s.result.association = requests[s.rested:]
 	return work.Wait()
 }
 
-// settle waits until the manager rests after the association, and returns all requests and what was used. CAPM3 never
-// rests while a machine waits for its Node, so for a manager that is not checked both are those until the association.
+// settle waits until the manager is idle after the association, and returns all requests and the usage. CAPM3 is
+// never idle while a machine waits for its Node. For a manager that is not checked, settle returns the values of the
+// association.
 func (s *session) settle(ctx context.Context, associated usage) ([]env.Request, usage, error) {
 	if !s.settings.subject.isChecked {
 		requests, err := s.server.Requests()
@@ -241,7 +242,7 @@ func (s *session) settle(ctx context.Context, associated usage) ([]env.Request, 
 	return requests, used, err
 }
 
-// provision lets the simulated BMO provision all claimed hosts. It works on until the end of the session.
+// provision lets the simulated BMO provision all claimed hosts, until the end of the session.
 func (s *session) provision(ctx context.Context) error {
 	seen := s.rested + len(s.result.association)
 	if err := s.untilHosts(ctx, "provisioned hosts", bmov1alpha1.StateProvisioned); err != nil {
@@ -269,7 +270,7 @@ func (s *session) untilHosts(ctx context.Context, what string, state bmov1alpha1
 	})
 }
 
-// simulate plays BMO, which needs no time for anything, while something is done.
+// simulate simulates BMO without delays while a function runs.
 func (s *session) simulate(ctx context.Context, do func() error) error {
 	simulation, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -325,14 +326,14 @@ func (s *session) release(ctx context.Context) error {
 		return err
 	}
 	s.result.release = requests[seen:]
-	if err := s.remember(ctx); err != nil {
+	if err := s.readPeakMemory(ctx); err != nil {
 		return err
 	}
 	return s.verifyRelease(ctx, requests[s.rested:])
 }
 
-// remember reads how much memory the manager took at most.
-func (s *session) remember(context.Context) error {
+// readPeakMemory reads the peak memory of the manager.
+func (s *session) readPeakMemory(context.Context) error {
 	used, err := s.manager.usage()
 	if err != nil {
 		return err
@@ -342,12 +343,12 @@ func (s *session) remember(context.Context) error {
 	return nil
 }
 
-// rest waits until the manager asks for nothing any more, and computes nothing, and returns all requests so far.
+// rest waits until the manager sends no requests and uses no processor, and returns all requests so far.
 func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 	ticker := time.NewTicker(quietInterval)
 	defer ticker.Stop()
 	var worked time.Duration
-	for looks, before := 0, -1; ; {
+	for samples, before := 0, -1; ; {
 		requests, err := s.server.Requests()
 		if err != nil {
 			return nil, err
@@ -357,10 +358,10 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 			return nil, err
 		}
 		if now := len(ofManager(requests)); now != before || used.manager-worked > idle {
-			looks, before = 0, now
+			samples, before = 0, now
 		}
 		worked = used.manager
-		if looks++; looks > quietLooks {
+		if samples++; samples > quietSamples {
 			return requests, nil
 		}
 		select {
@@ -368,13 +369,12 @@ func (s *session) rest(ctx context.Context) ([]env.Request, error) {
 		case <-s.manager.child.Done():
 			return nil, errors.New("the manager ended")
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting until the manager rests: %w", ctx.Err())
+			return nil, fmt.Errorf("waiting until the manager is idle: %w", ctx.Err())
 		}
 	}
 }
 
-// profile stores where the manager spends its time until all hosts are claimed, in one file after the other, and what
-// it keeps then, if asked for.
+// profile stores CPU profiles of the manager until all hosts are claimed, and then a heap profile, if requested.
 func (s *session) profile(ctx context.Context, claimed <-chan struct{}) error {
 	if s.manager.profiler == "" {
 		return nil

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// clockTicks per second is the unit of processor time in /proc. It is the same on all Linux systems that Go knows.
+// clockTicks per second is the unit of processor time in /proc, on all Linux systems that Go supports.
 const clockTicks = 100
 
-// usage is what programs have used so far.
+// usage is the used time and memory of programs.
 type usage struct {
-	// manager, server, etcd and own are the processor times of the manager, of the API server, of its etcd, and of this
-	// program, which creates and watches.
+	// manager, server, etcd and own are the processor times of the manager, the API server, etcd, and this program.
 	manager, server, etcd, own time.Duration
 
-	// memory is the most that the manager ever had resident, in bytes.
+	// memory is the peak resident memory of the manager in bytes.
 	memory int64
 }
 
-// since returns what was used since an earlier time. The memory stays the most ever.
+// since returns the usage since an earlier time, with the peak memory of the whole run.
 func (u usage) since(before usage) usage {
 	return usage{
 		manager: u.manager - before.manager, server: u.server - before.server, etcd: u.etcd - before.etcd,
@@ -47,7 +46,7 @@ func (m *manager) usage() (usage, error) {
 	for _, path := range stats {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			// A process that ended meanwhile.
+			// The process has ended meanwhile.
 			continue
 		}
 		found, err := parseStat(string(content))
@@ -68,14 +67,14 @@ func (m *manager) usage() (usage, error) {
 	return used, nil
 }
 
-// stat is what /proc/PID/stat says of a process.
+// stat has fields of /proc/PID/stat.
 type stat struct {
 	id, parent int
 	name       string
 	processor  time.Duration
 }
 
-// parseStat reads /proc/PID/stat. The name of the program stands in parentheses and may hold anything.
+// parseStat parses /proc/PID/stat. The name of the program is in parentheses and may contain any characters.
 func parseStat(content string) (stat, error) {
 	const parent, user, kernel = 1, 11, 12
 	id, rest, _ := strings.Cut(content, " ")

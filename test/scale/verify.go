@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// writesPerMachine is how many writes an association may cost, events included.
+	// writesPerMachine is the maximum number of writes per association, including events.
 	writesPerMachine = 4
 
-	// writesPerWaiter is the same for a machine that has waited: its condition BareMetalHostProvisioned exists already, so
-	// its change is an event.
+	// writesPerWaiter is the same for a machine that has waited: its condition BareMetalHostProvisioned exists
+	// already, so its change is an event.
 	writesPerWaiter = 5
 
-	// machineKind is the kind of the consumers that are measured.
+	// machineKind is the kind of the measured consumers.
 	machineKind = "Metal3Machine"
 
-	// shownHosts is how many hosts a problem that many have in common is shown on.
+	// shownHosts is the maximum number of hosts for a common problem.
 	shownHosts = 3
 )
 
@@ -39,7 +39,7 @@ func (s *session) verifyClaims(ctx context.Context) error {
 	var machines infrav1.Metal3MachineList
 	for _, list := range []client.ObjectList{&hosts, &machines} {
 		if err := s.server.Client.List(ctx, list, client.InNamespace(build.DefaultNamespace)); err != nil {
-			return fmt.Errorf("listing what was claimed: %w", err)
+			return fmt.Errorf("listing claims: %w", err)
 		}
 	}
 	claims := map[string]string{}
@@ -58,8 +58,8 @@ func (s *session) verifyClaims(ctx context.Context) error {
 	return nil
 }
 
-// claimProblems says what is wrong with claims: every machine must have one complete host, and every host at most one
-// consumer, which is still the one that claimed it.
+// claimProblems returns errors of claims: every machine must have one complete host, and every host at most one
+// consumer, which is the first one.
 func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3Machine, others map[string]string,
 ) []string {
 	var problems []string
@@ -81,14 +81,13 @@ func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3M
 	for _, machine := range machines {
 		recorded := machine.Annotations[infrav1.HostAnnotation]
 		if held := hostsOf[machine.Name]; len(held) != 1 || recorded != machine.Namespace+"/"+held[0] {
-			problems = append(problems, fmt.Sprintf("machine %s records host %q and holds %v", machine.Name, recorded, held))
+			problems = append(problems, fmt.Sprintf("machine %s records host %q but holds %v", machine.Name, recorded, held))
 		}
 	}
 	return problems
 }
 
-// writeProblems says what is wrong with the requests of an association, which others may have contested, and which may
-// cost a number of writes.
+// writeProblems returns errors of the requests of an association: too many writes, and double claims.
 func writeProblems(requests []env.Request, machines, allowed int, contested bool) []string {
 	var problems []string
 	written := map[string]int{}
@@ -102,21 +101,20 @@ func writeProblems(requests []env.Request, machines, allowed int, contested bool
 			problems = append(problems, fmt.Sprintf("double claim: host %s was written %d times", host, written[host]))
 		}
 	}
-	// What is reported about the cluster is written at most once a second, however many machines there are.
+	// Status updates of the Cluster occur at most once a second, for any number of machines.
 	asked := slices.DeleteFunc(ofManager(requests), isClusterReport)
 	if contested {
-		// A host that a competitor took first costs the refused write, and another to record the next host.
+		// A host of a competitor costs the refused write, and another to record the next host.
 		allowed += 2 * count(asked, isConflict)
 	}
 	if writes := count(asked, isWrite); writes > allowed {
-		problems = append(problems, fmt.Sprintf("%d writes for the association of %d machines, at most %d are allowed",
+		problems = append(problems, fmt.Sprintf("%d writes for the association of %d machines, want %d at most",
 			writes, machines, allowed))
 	}
 	return problems
 }
 
-// verifyRelease checks that nothing is left on any host, and that all requests since the manager rested first list no
-// hosts.
+// verifyRelease checks that hosts have no leftovers, and that the requests since the start list no hosts.
 func (s *session) verifyRelease(ctx context.Context, requests []env.Request) error {
 	var hosts bmov1alpha1.BareMetalHostList
 	if err := s.server.Client.List(ctx, &hosts, client.InNamespace(build.DefaultNamespace)); err != nil {
@@ -128,11 +126,11 @@ func (s *session) verifyRelease(ctx context.Context, requests []env.Request) err
 			continue
 		}
 		if left := leftOn(s.fixture.hosts[host.Name], host); left != "" {
-			changed = append(changed, fmt.Sprintf("host %s is not as it was, -before, +now:\n%s", host.Name, left))
+			changed = append(changed, fmt.Sprintf("host %s changed, -before, +now:\n%s", host.Name, left))
 		}
 	}
 	if len(changed) > shownHosts {
-		changed = append(changed[:shownHosts], fmt.Sprintf("%d hosts in all are not as they were", len(changed)))
+		changed = append(changed[:shownHosts], fmt.Sprintf("%d hosts changed in all", len(changed)))
 	}
 	s.result.problems = append(s.result.problems, changed...)
 	if lists := count(ofManager(requests), isHostList); lists > 0 {
@@ -141,7 +139,7 @@ func (s *session) verifyRelease(ctx context.Context, requests []env.Request) err
 	return nil
 }
 
-// memoryProblems says whether the manager took too much memory, in bytes, for so many machines.
+// memoryProblems returns an error if the manager used too much memory, in bytes.
 func memoryProblems(memory int64, machines int) []string {
 	goal := memoryGoal(machines)
 	if memory <= goal {
@@ -151,7 +149,7 @@ func memoryProblems(memory int64, machines int) []string {
 		mebibytes(memory), mebibytes(goal))}
 }
 
-// leftOn compares a host with what it was before it was claimed, as far as a machine may write it. Empty means equal.
+// leftOn compares the fields of a host that a machine may write with those before the claim. Empty means equal.
 func leftOn(before, now bmov1alpha1.BareMetalHost) string {
 	type owned struct {
 		Spec        bmov1alpha1.BareMetalHostSpec

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// expect demands one problem with these words, or none when there are no words.
+// expect requires one problem with these words, or none for empty words.
 func expect(t *testing.T, reason string, problems []string, words string) {
 	t.Helper()
 	if words == "" && len(problems) > 0 {
@@ -53,7 +53,7 @@ func TestClaimProblems(t *testing.T) {
 			hosts:  []bmov1alpha1.BareMetalHost{*claimed(*build.Host("c"), machine)}, want: "holds [c]",
 		},
 		"Unfinished": {
-			reason: "A claim without image is none that was asked for.",
+			reason: "A claim requires an image.",
 			hosts:  []bmov1alpha1.BareMetalHost{unfinished}, want: "without image",
 		},
 		"Stolen": {
@@ -88,15 +88,15 @@ func TestWriteProblems(t *testing.T) {
 		want      string
 	}{
 		"Enough": {
-			reason:   "Four writes for one machine, and reads are free.",
+			reason:   "Four writes for one machine. Reads do not count.",
 			requests: []env.Request{claim, status, status, event, read, read},
 		},
 		"TooMany": {
-			reason:   "An event counts as much as any write.",
+			reason:   "An event counts as a write.",
 			requests: []env.Request{claim, status, status, event, event}, want: "5 writes",
 		},
 		"Conflict": {
-			reason:   "Without competitors, a conflict is a mistake.",
+			reason:   "Without competitors, a conflict is an error.",
 			requests: []env.Request{refused, claim, status, status, event}, want: "5 writes",
 		},
 		"LostToCompetitor": {
@@ -104,7 +104,7 @@ func TestWriteProblems(t *testing.T) {
 			requests: []env.Request{refused, status, claim, status, status, event}, contested: true,
 		},
 		"Twice": {
-			reason:   "Two claims of one host went through.",
+			reason:   "Two claims of one host succeeded.",
 			requests: []env.Request{claim, claim}, want: "host a was written 2 times",
 		},
 		"TwiceByOthers": {

@@ -14,11 +14,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// serviceNamespace is where the Service of the webhooks is before the installation names it.
+// serviceNamespace is the namespace of the Service of the webhooks before the installation sets it.
 const serviceNamespace = "system"
 
-// installWebhookPatches adds to the generated webhooks what the installation patches into them: every write is judged
-// by the conditions that say whether the manager is asked, so they belong to what is measured.
+// installWebhookPatches applies the patches of the installation to the generated webhooks. Their match conditions are
+// evaluated for every write, so they affect the measurement.
 func installWebhookPatches(ctx context.Context, server *env.Server) error {
 	patches, err := filepath.Glob(filepath.Join(server.Root(), "config", "webhook", "*_webhook_patch.yaml"))
 	if err != nil {

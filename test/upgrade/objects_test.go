@@ -28,7 +28,7 @@ const (
 	running = 19
 
 	// Machines that differ from the others.
-	siteNetwork = "machine-00" // the administrator of its host has set networkData
+	siteNetwork = "machine-00" // its host has networkData of the administrator
 	ownNetwork  = "machine-01" // it sets networkData itself
 	guarded     = "machine-02" // it is an owner of its host
 	rebooted    = "machine-16" // its host is in the middle of a remediation
@@ -43,7 +43,7 @@ func machineName(i int) string       { return fmt.Sprintf("machine-%02d", i) }
 func hostOf(machine string) string   { return "host-of-" + machine }
 func secretOf(machine string) string { return machine + "-bootstrap" }
 
-// populate creates what CAPM3 leaves of a cluster with 20 machines.
+// populate creates the objects of a cluster with 20 machines as CAPM3 writes them.
 func (w *world) populate(ctx context.Context) {
 	GinkgoHelper()
 	cluster := build.Cluster(clusterName, build.InNamespace(w.namespace), build.InfrastructureReady(),
@@ -134,7 +134,7 @@ func (w *world) waitingMachine(ctx context.Context) {
 	w.create(ctx, dataClaim(machine, lateTemplate))
 }
 
-// render creates what CAPM3 renders for a machine.
+// render creates the data that CAPM3 renders for a machine.
 func (w *world) render(ctx context.Context, name string) {
 	GinkgoHelper()
 	machine := w.machine(ctx, Default, name)
@@ -238,7 +238,7 @@ func (w *world) secret(name string) *corev1.SecretReference {
 	return &corev1.SecretReference{Name: name, Namespace: w.namespace}
 }
 
-// conditionsOf are the conditions that CAPM3 sets.
+// conditionsOf returns the conditions that CAPM3 sets.
 func conditionsOf(status metav1.ConditionStatus, reason string, more ...string) []metav1.Condition {
 	list := []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: "NotPaused"}}
 	for _, conditionType := range append([]string{infrav1.DataReadyCondition}, more...) {
@@ -253,7 +253,7 @@ func conditionsOf(status metav1.ConditionStatus, reason string, more ...string) 
 	return list
 }
 
-// oldConditions are conditions in the format of v1beta1, as CAPM3 writes them. Nil if CAPM3 itself writes them here.
+// oldConditions returns conditions in the format of v1beta1, as CAPM3 writes them. Nil if CAPM3 itself writes them.
 func oldConditions() *infrav1.DeprecatedStatus {
 	if os.Getenv(managerVariable) != "" {
 		return nil
@@ -296,7 +296,7 @@ func dataTemplate(namespace, name string) *infrav1.Metal3DataTemplate {
 	}
 }
 
-// blocked is the annotation that CAPM3 leaves on the hosts that it claims.
+// blocked returns the annotation that CAPM3 sets on claimed hosts.
 func blocked() build.ObjectOption {
 	return build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})
 }

@@ -40,7 +40,7 @@ func templates() map[string]string {
     {key: none, object: machine, label: none}]
   fromAnnotations: [{key: note, object: machine, annotation: note}, {key: m3mNote, object: metal3machine, annotation: note},
     {key: bmhNote, object: baremetalhost, annotation: note}, {key: noNote, object: baremetalhost, annotation: none}]`,
-		// Several sources of one key: the same one wins.
+		// Several sources of one key: CAPM3 and this provider must choose the same one.
 		"clashes": `metaData:
   fromHostInterfaces: [{key: a, interface: eth1}]
   ipAddressesFromPool: [{key: a, name: pool4}, {key: b, name: pool4}]
@@ -144,7 +144,7 @@ var versions = map[string]func(template *infrav1.Metal3DataTemplate) client.Obje
 	"-v1beta1": func(template *infrav1.Metal3DataTemplate) client.Object {
 		older := &infrav1beta1.Metal3DataTemplate{}
 		Expect(infrav1beta1.ConvertMetal3DataTemplateFromHub(context.Background(), template, older)).To(Succeed())
-		// The annotation would keep what the older version cannot say.
+		// The annotation would keep fields that the older version lacks.
 		older.Annotations = nil
 		return older
 	},

@@ -21,15 +21,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeTakeover is the way from CAPM3 to this provider.
+// describeTakeover has the stories of the upgrade from CAPM3 to this provider.
 func describeTakeover(w *world) {
 	It("begins with 20 machines", func(ctx context.Context) {
 		w.populate(ctx)
-		w.remember(ctx)
+		w.recordObjects(ctx)
 		Expect(w.machines).To(HaveLen(running + 1))
 	})
 
-	It("finds CAPM3 content with them", func(ctx context.Context) {
+	It("is reconciled by CAPM3", func(ctx context.Context) {
 		w.startCAPM3(ctx, "capm3-before")
 		Eventually(func(g Gomega) {
 			for i := range running {
@@ -40,14 +40,14 @@ func describeTakeover(w *world) {
 		w.quiet(ctx)
 		w.untouched(ctx)
 		w.stopCAPM3()
-		w.remember(ctx)
+		w.recordObjects(ctx)
 	})
 
-	It("has a remediation that CAPM3 began", func(ctx context.Context) {
+	It("has a remediation that CAPM3 started", func(ctx context.Context) {
 		w.remediate(ctx, rebooted)
 	})
 
-	It("has a copy of all objects, as the document says", func(ctx context.Context) {
+	It("has a backup of all objects, as in the document", func(ctx context.Context) {
 		folder := GinkgoT().TempDir()
 		w.bash(ctx, folder, w.blocks("Before you begin", "sh")[0])
 		file := filepath.Join(folder, "before.yaml")
@@ -67,7 +67,7 @@ func describeTakeover(w *world) {
 		Expect(w.bash(ctx, folder, w.blocks("Before you begin", "sh")[1])).To(Equal(strconv.Itoa(len(machines.Items)) + "\n"))
 	})
 
-	It("answers the checks before the upgrade, as the document says", func(ctx context.Context) {
+	It("passes the checks before the upgrade in the document", func(ctx context.Context) {
 		w.answers = w.checks(ctx, "Before you begin")
 		Expect(w.answers).To(HaveLen(4))
 		Expect(w.answers).To(HaveEach(ContainSubstring("NAME")))
@@ -108,7 +108,7 @@ func describeTakeover(w *world) {
 		w.gone(ctx, rebooted, request)
 	})
 
-	It("names the right that a guarded ownerReference requires", func(ctx context.Context) {
+	It("names the permission that a guarded ownerReference requires", func(ctx context.Context) {
 		w.eventually(ctx, guarded, infrav1.HostProvisionedCondition, And(
 			stage.IsTrueBecause(infrav1.ProvisioningFailedReason),
 			HaveField("Message", ContainSubstring("the permission to delete BareMetalHosts"))))
@@ -125,7 +125,7 @@ func describeTakeover(w *world) {
 		Expect(w.host(ctx, Default, hostOf(guarded)).OwnerReferences).To(BeEmpty())
 	})
 
-	It("leaves all hosts as they are and becomes quiet", func(ctx context.Context) {
+	It("changes no host and sends no more writes", func(ctx context.Context) {
 		for name := range w.hosts {
 			Eventually(func(g Gomega) {
 				g.Expect(w.host(ctx, g, name).Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
@@ -147,7 +147,7 @@ func describeTakeover(w *world) {
 		Eventually(func(g Gomega) { g.Expect(w.oldConditions(ctx, g)).To(BeEmpty()) }).Should(Succeed())
 	})
 
-	It("answers the checks after the upgrade, as the document says", func(ctx context.Context) {
+	It("passes the checks after the upgrade in the document", func(ctx context.Context) {
 		answers := w.checks(ctx, "Replace")
 		repeated := 0
 		for command, answer := range answers {
@@ -180,7 +180,7 @@ func describeTakeover(w *world) {
 		w.gone(ctx, rendered+"-metadata", &corev1.Secret{})
 	})
 
-	It("saves a host from the garbage collector", func(ctx context.Context) {
+	It("removes the ownerReference of a host before it is garbage collected", func(ctx context.Context) {
 		machine := w.machine(ctx, Default, guarded)
 		w.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.namespace, Name: "collected", OwnerReferences: []metav1.OwnerReference{
@@ -193,7 +193,7 @@ func describeTakeover(w *world) {
 	})
 }
 
-// describeReturn is the way back to CAPM3.
+// describeReturn has the stories of the return to CAPM3.
 func describeReturn(w *world) {
 	const later = "machine-20"
 
@@ -210,7 +210,7 @@ func describeReturn(w *world) {
 		}
 	})
 
-	It("lists and removes what CAPM3 does not know, as the document says", func(ctx context.Context) {
+	It("lists and removes fields that CAPM3 lacks, as in the document", func(ctx context.Context) {
 		// Without an owner, so that the manager manages no endpoint for it.
 		const withIronic = "with-ironic"
 		w.create(ctx, build.Metal3Cluster(withIronic, build.InNamespace(w.namespace),
@@ -251,7 +251,7 @@ func describeReturn(w *world) {
 		shows(templates, `workers +qcow2`)
 	})
 
-	It("leaves a block on moving that the document removes", func(ctx context.Context) {
+	It("leaves annotations that block a move, which the document removes", func(ctx context.Context) {
 		infra := &infrav1.Metal3Cluster{}
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
@@ -259,10 +259,10 @@ func describeReturn(w *world) {
 		installation.Follow(ctx, w.server, "migration-from-capm3.md", "After the return")
 		Expect(w.server.Client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
-		w.remember(ctx)
+		w.recordObjects(ctx)
 	})
 
-	It("lets CAPM3 go on", func(ctx context.Context) {
+	It("is reconciled by CAPM3 again", func(ctx context.Context) {
 		w.startCAPM3(ctx, "capm3-after")
 		w.create(ctx, dataTemplate(w.namespace, lateTemplate))
 		for _, name := range []string{later, waiting} {

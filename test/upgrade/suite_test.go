@@ -35,13 +35,12 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	// patience is the time limit of each wait.
 	patience = time.Minute
 
-	// pollEvery is how often it looks.
 	pollEvery = 100 * time.Millisecond
 
-	// quiet is how long nothing may happen where nothing should.
+	// quiet is the time in which nothing may happen.
 	quiet = 2 * time.Second
 
 	// managerVariable names a manager of CAPM3.
@@ -50,13 +49,13 @@ const (
 
 func TestUpgrade(t *testing.T) { specs.Run(t, "Upgrade from CAPM3") }
 
-// world is a management cluster on which CAPM3 has worked.
+// world is a management cluster with objects of CAPM3.
 type world struct {
 	server    *env.Server
 	namespace string
 	manager   *installation.Manager
 
-	// capm3 is the manager of CAPM3 that runs. Nil when none does.
+	// capm3 is the running manager of CAPM3. Nil if none runs.
 	capm3 *process.Child
 
 	// rendered and addresses are the Secrets and the addresses that CAPM3 gave the machines of dataNamespace. Nil without
@@ -64,10 +63,10 @@ type world struct {
 	dataNamespace       string
 	rendered, addresses map[string]string
 
-	// answers are those to the checks of the document before the upgrade, by command.
+	// answers are the answers to the checks in the document before the upgrade, by command.
 	answers map[string]string
 
-	// hosts and machines are as CAPM3 left them, by name.
+	// hosts and machines are the last objects of CAPM3, by name.
 	hosts    map[string]bmov1alpha1.BareMetalHost
 	machines map[string]infrav1.Metal3Machine
 }
@@ -117,7 +116,8 @@ func (w *world) simulateHosts() {
 	})
 }
 
-// startCAPM3 starts the manager of CAPM3, and returns the address of its webhooks. Without one it skips the spec.
+// startCAPM3 starts the manager of CAPM3, and returns the address of its webhooks. It skips the spec without a
+// manager.
 func (w *world) startCAPM3(ctx context.Context, name string) env.WebhookServer {
 	GinkgoHelper()
 	path := os.Getenv(managerVariable)
@@ -166,8 +166,8 @@ func (w *world) host(ctx context.Context, g Gomega, name string) *bmov1alpha1.Ba
 	return host
 }
 
-// remember stores hosts and machines as they are.
-func (w *world) remember(ctx context.Context) {
+// recordObjects stores the current hosts and machines.
+func (w *world) recordObjects(ctx context.Context) {
 	GinkgoHelper()
 	w.hosts, w.machines = map[string]bmov1alpha1.BareMetalHost{}, map[string]infrav1.Metal3Machine{}
 	var hosts bmov1alpha1.BareMetalHostList
@@ -182,7 +182,7 @@ func (w *world) remember(ctx context.Context) {
 	}
 }
 
-// untouched expects the hosts as CAPM3 left them, with the same power and image.
+// untouched expects unchanged hosts, with the same power and image.
 func (w *world) untouched(ctx context.Context) {
 	GinkgoHelper()
 	for name, before := range w.hosts {
@@ -218,7 +218,7 @@ func (w *world) oldConditions(ctx context.Context, g Gomega) []string {
 	return found
 }
 
-// quiet waits until nothing writes hosts and machines any more.
+// quiet waits until nothing writes hosts and machines.
 func (w *world) quiet(ctx context.Context) {
 	GinkgoHelper()
 	versions := func(g Gomega) []string {
@@ -236,13 +236,13 @@ func (w *world) quiet(ctx context.Context) {
 	Consistently(versions).Should(Equal(before))
 }
 
-// unready are the machines that were seen not ready, with the reason.
+// unready records machines that were not ready, with the reason.
 type unready struct {
 	mutex sync.Mutex
 	seen  map[string]string
 }
 
-// watch records which machines are not ready at any time until the returned function is called.
+// watch records machines that are not ready until the returned function is called.
 func (w *world) watch(ctx context.Context) func() map[string]string {
 	GinkgoHelper()
 	watching, err := client.NewWithWatch(w.server.Config, client.Options{Scheme: build.Scheme()})
@@ -273,14 +273,13 @@ func (u *unready) read(events <-chan watch.Event) {
 	}
 }
 
-// stopCAPM3 ends the manager of CAPM3.
 func (w *world) stopCAPM3() {
 	GinkgoHelper()
 	w.capm3.Kill()
 	Eventually(w.capm3.Done()).Should(BeClosed())
 }
 
-// eventually waits until a condition of a Metal3Machine is as wanted.
+// eventually waits until a condition of a Metal3Machine matches.
 func (w *world) eventually(ctx context.Context, name, conditionType string, want types.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -289,7 +288,7 @@ func (w *world) eventually(ctx context.Context, name, conditionType string, want
 	}).Should(Succeed())
 }
 
-// released deletes a Metal3Machine and waits until it is gone and its host has no consumer.
+// released deletes a Metal3Machine and waits until it is deleted and its host has no consumer.
 func (w *world) released(ctx context.Context, name string) {
 	GinkgoHelper()
 	machine := w.machine(ctx, Default, name)
@@ -298,12 +297,12 @@ func (w *world) released(ctx context.Context, name string) {
 	Expect(w.host(ctx, Default, hostOf(name)).Spec.ConsumerRef).To(BeNil())
 }
 
-// gone waits until an object does not exist any more.
+// gone waits until an object does not exist.
 func (w *world) gone(ctx context.Context, name string, object client.Object) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(w.server.Client.Get(ctx, w.key(name), object)).To(
-			MatchError(apierrors.IsNotFound, "IsNotFound"), "%s is still there", name)
+			MatchError(apierrors.IsNotFound, "IsNotFound"), "%s still exists", name)
 	}).Should(Succeed())
 }
 

@@ -1,5 +1,5 @@
-// Package address reads and changes the addresses of the network interface that carries the VIP of Ironic. It talks to
-// the kernel through netlink and needs no other program; changing needs CAP_NET_ADMIN, reading needs nothing.
+// Package address reads and changes the addresses of the network interface that carries the VIP of Ironic. It uses
+// netlink and no other program. Changes require CAP_NET_ADMIN.
 package address
 
 import (
@@ -12,33 +12,34 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Interface is what was observed of a network interface.
+// Interface is the observed state of a network interface.
 type Interface struct {
-	// Index of the interface; 0 means that there is none of that name.
+	// Index of the interface. 0 means that no interface has the name.
 	Index int
 
-	// Up says that the interface is up and has a carrier, and if it is a bridge with uplinks, one of them as well.
+	// Up is true if the interface is up and has a carrier. A bridge with uplinks also requires an uplink with a
+	// carrier.
 	Up bool
 
-	// Addresses of the interface, in the kernel's order.
+	// Addresses of the interface, in the order of the kernel.
 	Addresses []netip.Prefix
 
-	// Unusable are those of the addresses that cannot be a source: link-local, deprecated, or still being checked.
+	// Unusable are the addresses that cannot be a source: link-local, deprecated or tentative.
 	Unusable []netip.Addr
 
-	// Added is when each of the addresses was added, in hundredths of a second since the start of the machine. An
-	// address that left and came back has another time than before, one that was given more time has not. A VIP whose
-	// lease a Watcher saw renewed too late counts as added then.
+	// Added is the time when each address was added, in hundredths of a second since boot. A removed and added
+	// address has a new time. A renewed address keeps its time. A VIP with a lease that a Watcher saw renewed too
+	// late counts as added then.
 	Added map[netip.Prefix]uint32
 
-	// leases are the times of each address as the kernel says them.
+	// leases are the lifetimes of each address from the kernel.
 	leases map[netip.Prefix]lease
 
 	// uplinks are the ports of a bridge that lead to other machines.
 	uplinks []int
 }
 
-// flags of an address that is no source.
+// unusableFlags are the flags of addresses that cannot be a source.
 const unusableFlags = ifaDeprecated | ifaTentative | ifaDADFailed
 
 // Flags of addresses, from if_addr.h of the kernel.
@@ -48,7 +49,7 @@ const (
 	ifaTentative  = 0x40
 )
 
-// Observe reads the interface. One that does not exist is an observation, not an error.
+// Observe reads the interface. It returns no error if the interface does not exist.
 func Observe(name string) (Interface, error) {
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -87,13 +88,13 @@ func Observe(name string) (Interface, error) {
 	return observed, nil
 }
 
-// Equal says whether nothing has changed, but for addresses that left and came back.
+// Equal returns true if nothing has changed, except for addresses that were removed and added again.
 func (i Interface) Equal(other Interface) bool {
 	return i.Index == other.Index && i.Up == other.Up && slices.Equal(i.Addresses, other.Addresses) &&
 		slices.Equal(i.Unusable, other.Unusable)
 }
 
-// Has says whether the interface has all of the addresses.
+// Has returns true if the interface has all addresses.
 func (i Interface) Has(addresses []netip.Addr) bool {
 	for _, wanted := range addresses {
 		if !slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool { return prefix.Addr() == wanted }) {
@@ -103,15 +104,14 @@ func (i Interface) Has(addresses []netip.Addr) bool {
 	return len(addresses) > 0
 }
 
-// HasAny says whether the interface has one of the addresses.
+// HasAny returns true if the interface has one of the addresses.
 func (i Interface) HasAny(addresses []netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool {
 		return slices.Contains(addresses, prefix.Addr())
 	})
 }
 
-// Kept says whether one of the addresses has been on the interface all the time since an earlier observation. A
-// node that lost all of them in between has lost them, even if they are back before the next observation.
+// Kept returns true if one of the addresses was on the interface without interruption since an earlier observation.
 func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	for prefix, added := range i.Added {
 		before, was := earlier.Added[prefix]
@@ -122,7 +122,7 @@ func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	return false
 }
 
-// HasSince says whether one of the addresses was on the interface then, and has been since.
+// HasSince returns true if one of the addresses was on the interface at a time, and has been since.
 func (i Interface) HasSince(addresses []netip.Addr, stamp uint32) bool {
 	for prefix, added := range i.Added {
 		if later(stamp, added) >= 0 && slices.Contains(addresses, prefix.Addr()) {
@@ -132,7 +132,7 @@ func (i Interface) HasSince(addresses []netip.Addr, stamp uint32) bool {
 	return false
 }
 
-// Stamp is when the first of the addresses was added, if the interface has it.
+// Stamp returns the time when the first of the addresses was added, if the interface has it.
 func (i Interface) Stamp(addresses []netip.Addr) uint32 {
 	for prefix, added := range i.Added {
 		if len(addresses) > 0 && prefix.Addr() == addresses[0] {
@@ -142,8 +142,8 @@ func (i Interface) Stamp(addresses []netip.Addr) uint32 {
 	return 0
 }
 
-// Source returns the node's own address that it speaks to its peers from: one that the peers know it by, else one in
-// the network of the virtual address, else any of that family. The virtual addresses themselves are never a source.
+// Source returns the own address of the node for packets to its peers: an address in the list of peers, else one in
+// the network of the VIP, else any of that IP family. VIPs are never a source.
 func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (netip.Addr, bool) {
 	best, rank := netip.Addr{}, 0
 	for _, prefix := range i.Addresses {
@@ -166,7 +166,7 @@ func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (n
 	return best, rank > 0
 }
 
-// Remove takes the addresses from the interface and returns those that were there.
+// Remove removes the addresses from the interface and returns those that existed.
 func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -200,8 +200,8 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 	return removed, errors.Join(failures...)
 }
 
-// DropUnsent removes what the kernel knows of the neighbors on an interface without a carrier, and with it the packets
-// that wait for their hardware addresses. The kernel would send these when the carrier is back.
+// DropUnsent removes the neighbor entries of an interface without a carrier, and with them the queued packets.
+// Otherwise the kernel sends these packets when the carrier returns.
 func DropUnsent(index int, neighbors []netip.Addr) error {
 	var failures []error
 	for _, neighbor := range neighbors {

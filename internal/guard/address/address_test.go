@@ -36,20 +36,20 @@ func TestSource(t *testing.T) {
 		"none":        {reason: "the interface has no addresses yet", virtual: virtual4},
 		"only itself": {reason: "the VIP is no address of its own", in: address.Interface{Addresses: prefixes("172.22.0.2/24")}, virtual: virtual4},
 		"other family": {
-			reason: "a family cannot speak for the other", in: address.Interface{Addresses: prefixes("fd00:22::11/64")}, virtual: virtual4},
+			reason: "the address is of the other IP family", in: address.Interface{Addresses: prefixes("fd00:22::11/64")}, virtual: virtual4},
 		"the only one": {
-			reason: "there is no choice", in: address.Interface{Addresses: prefixes("10.0.0.1/8")}, virtual: virtual4, want: "10.0.0.1"},
+			reason: "no other address exists", in: address.Interface{Addresses: prefixes("10.0.0.1/8")}, virtual: virtual4, want: "10.0.0.1"},
 		"in the network": {
-			reason: "the others are there", virtual: virtual4, want: "172.22.0.11",
+			reason: "the peers are in this network", virtual: virtual4, want: "172.22.0.11",
 			in: address.Interface{Addresses: prefixes("10.0.0.1/8", "172.22.0.2/24", "172.22.0.11/24")}},
 		"in the network, alone on the interface": {
-			reason: "a prefix of 32 is no reason to doubt", virtual: virtual4, want: "172.22.0.11",
+			reason: "an address with prefix length 32 counts", virtual: virtual4, want: "172.22.0.11",
 			in: address.Interface{Addresses: prefixes("10.0.0.1/8", "172.22.0.11/32")}},
 		"known to the peers": {
 			reason: "peers accept no other address", virtual: virtual4, want: "172.22.0.12", peers: addresses("172.22.0.12"),
 			in: address.Interface{Addresses: prefixes("172.22.0.11/24", "172.22.0.12/24")}},
-		"known, but it is the address": {
-			reason: "a mistake in the list gives no node the VIP", virtual: virtual4, want: "172.22.0.11", peers: addresses("172.22.0.2"),
+		"known to the peers, but a VIP": {
+			reason: "a VIP in the list of peers is ignored", virtual: virtual4, want: "172.22.0.11", peers: addresses("172.22.0.2"),
 			in: address.Interface{Addresses: prefixes("172.22.0.2/24", "172.22.0.11/24")}},
 		"IPv6": {
 			reason: "link-local and deprecated addresses are no sources", virtual: virtual6, want: "fd00:22::11",
@@ -80,7 +80,7 @@ func TestHas(t *testing.T) {
 		}
 	}
 	if !seen.HasAny(addresses("10.0.0.1", "172.22.0.2")) || seen.HasAny(addresses("10.0.0.1")) || seen.HasAny(nil) {
-		t.Error("one of the addresses is enough, and none is not")
+		t.Error("HasAny is wrong for one address or for none")
 	}
 }
 
@@ -101,12 +101,12 @@ func TestKept(t *testing.T) {
 		want   bool
 	}{
 		"as before":         {reason: "nothing happened", now: before, want: true},
-		"one is left":       {reason: "one is enough", now: seen(7, map[string]uint32{six: 6}), want: true},
-		"one came back":     {reason: "the other was here all the time", now: seen(7, map[string]uint32{four: 9, six: 6}), want: true},
-		"both came back":    {reason: "for a moment none was here", now: seen(7, map[string]uint32{four: 9, six: 9})},
-		"gone":              {reason: "only others are left", now: seen(7, map[string]uint32{"172.22.0.11/24": 1})},
-		"another interface": {reason: "it is not the one that had them", now: seen(8, map[string]uint32{four: 5, six: 6})},
-		"no interface":      {reason: "nothing has no address", now: address.Interface{}},
+		"one is left":       {reason: "one address is enough", now: seen(7, map[string]uint32{six: 6}), want: true},
+		"one came back":     {reason: "the other address stayed", now: seen(7, map[string]uint32{four: 9, six: 6}), want: true},
+		"both came back":    {reason: "for a moment no address was there", now: seen(7, map[string]uint32{four: 9, six: 9})},
+		"gone":              {reason: "only other addresses remain", now: seen(7, map[string]uint32{"172.22.0.11/24": 1})},
+		"another interface": {reason: "another interface had the addresses", now: seen(8, map[string]uint32{four: 5, six: 6})},
+		"no interface":      {reason: "an interface that does not exist has no address", now: address.Interface{}},
 	} {
 		if got := test.now.Kept(before, addresses("172.22.0.2", "fd00:22::2")); got != test.want {
 			t.Errorf("%s: %s: got %t", name, test.reason, got)

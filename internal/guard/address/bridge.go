@@ -23,8 +23,7 @@ func isUp(link netlink.Link) bool {
 	return link.Attrs().Flags&net.FlagUp != 0 && link.Attrs().RawFlags&runningFlag != 0
 }
 
-// observeUplinks takes the carrier from a bridge whose uplinks have none. The kernel leaves it to the bridge as long as
-// a guest has one.
+// observeUplinks clears the carrier of a bridge if no uplink has one. The kernel keeps it while a guest has one.
 func (k *kernel) observeUplinks(bridge *Interface) error {
 	working := false
 	err := uninterrupted(func() error {
@@ -33,9 +32,9 @@ func (k *kernel) observeUplinks(bridge *Interface) error {
 		request.AddData(nl.NewIfInfomsg(syscall.AF_UNSPEC))
 		master := uint32(bridge.Index) //nolint:gosec // An index is positive.
 		request.AddData(nl.NewRtAttr(syscall.IFLA_MASTER, nl.Uint32Attr(master)))
-		return k.ask(request, func(message []byte) error {
+		return k.send(request, func(message []byte) error {
 			port, err := netlink.LinkDeserialize(nil, message)
-			// A kernel that knows no such filter lists all interfaces.
+			// A kernel without this filter lists all interfaces.
 			if err != nil || port.Attrs().MasterIndex != bridge.Index || slices.Contains(guestTypes, port.Type()) {
 				return err
 			}

@@ -15,26 +15,26 @@ import (
 // vrfType is a device that routes for its ports. They keep their addresses.
 const vrfType = "vrf"
 
-// Link is what a choice has to know of an interface.
+// Link is the input of a choice for one interface.
 type Link struct {
 	// Name of the interface.
 	Name string
 
-	// Up and Loopback are what the interface is.
+	// Up and Loopback are flags of the interface.
 	Up, Loopback bool
 
-	// MACs are its own address, the one that it left the factory with, and those of its ports.
+	// MACs are its current address, its permanent address, and the addresses of its ports.
 	MACs []string
 
-	// Addresses are those that can be a source.
+	// Addresses that can be a source.
 	Addresses []netip.Addr
 }
 
-// Choose returns the name of the interface that carries the VIPs. It returns an error that names the candidates unless
-// exactly one fits. That may change: an interface may come up later.
+// Choose returns the name of the interface that carries the VIPs. It returns an error with the candidates unless
+// exactly one interface fits. A later call may succeed: an interface may come up.
 //
-// An interface counts if it is up, is no loopback interface, and has an address of its own of the IP family of a VIP.
-// VIPs are no addresses of its own, and neither are link-local and deprecated addresses, and those still being checked.
+// An interface counts if it is up, is no loopback interface, and has an own address of the IP family of a VIP. VIPs
+// and link-local, deprecated or tentative addresses do not count as own.
 //
 //	the settings have   interfaces that count                             the result is
 //	interface           any                                               that name, even if there is no such interface
@@ -79,7 +79,7 @@ func Choose(settings vip.NodeSettings, links []Link) (string, error) {
 	}
 }
 
-// own are the addresses of the families of the VIPs, without the VIPs.
+// own returns the addresses of the IP families of the VIPs, without the VIPs.
 func (l Link) own(virtual []vip.Address) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(l.Addresses), func(address netip.Addr) bool {
 		isVirtual := func(one vip.Address) bool { return one.Address == address }

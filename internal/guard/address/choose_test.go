@@ -47,50 +47,50 @@ func TestChoose(t *testing.T) {
 		// says are parts of the error.
 		says []string
 	}{
-		"a name":             {reason: "the interface may come later", settings: byName, want: "provisioning"},
-		"a name that is not": {reason: "others are no replacement", settings: byName, links: []address.Link{nic}, want: "provisioning"},
+		"a name":                      {reason: "the interface may come later", settings: byName, want: "provisioning"},
+		"a name without an interface": {reason: "another interface is no replacement", settings: byName, links: []address.Link{nic}, want: "provisioning"},
 
-		"MAC": {reason: "the node has one of all", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12"), nic}, want: "ens3"},
+		"MAC": {reason: "the node has one of the listed addresses", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12"), nic}, want: "ens3"},
 		"MAC of a port": {
 			reason: "a bridge carries the addresses of its ports", settings: byMAC, links: []address.Link{port, bridge}, want: "br0"},
 		"MAC of an interface and of a VLAN on it": {
 			reason: "the VLAN alone has addresses", settings: byMAC, want: "ens3.7",
 			links: []address.Link{link("ens3", firstMAC), link("ens3.7", firstMAC, "172.22.0.11")}},
 		"MAC of an interface and of a VLAN, both with addresses": {
-			reason: "either may be meant", settings: byMAC, says: []string{"ens3 ens3.7", "a MAC address of " + firstMAC},
+			reason: "the choice is ambiguous", settings: byMAC, says: []string{"ens3 ens3.7", "a MAC address of " + firstMAC},
 			links: []address.Link{nic, link("ens3.7", firstMAC, "10.7.0.11")}},
 		"MACs of two interfaces": {
-			reason: "either may be meant", settings: byMAC, says: []string{"[ens3 eth3] have"},
+			reason: "the choice is ambiguous", settings: byMAC, says: []string{"[ens3 eth3] have"},
 			links: []address.Link{nic, link("eth3", portMAC, "10.7.0.11")}},
 		"no such MAC": {
-			reason: "the error says what there is", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12")},
+			reason: "the error lists the interfaces", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12")},
 			says: []string{"no interface has a MAC address of " + firstMAC, "ens4", secondMAC, "172.22.0.12"}},
-		"MAC without an address":      {reason: "keepalived has no source", settings: byMAC, links: []address.Link{link("ens3", firstMAC)}, says: []string{"no interface"}},
-		"MAC with a VIP alone":        {reason: "the VIP leaves", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "172.22.0.2")}, says: []string{"no interface"}},
-		"MAC with the other family":   {reason: "no VIP is of it", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "fd00:22::11")}, says: []string{"no interface"}},
-		"MAC of an interface down":    {reason: "it carries nothing", settings: byMAC, links: []address.Link{down}, says: []string{"no interface"}},
+		"MAC without an address":      {reason: "keepalived requires a source", settings: byMAC, links: []address.Link{link("ens3", firstMAC)}, says: []string{"no interface"}},
+		"MAC with a VIP alone":        {reason: "the VIP does not stay", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "172.22.0.2")}, says: []string{"no interface"}},
+		"MAC with the other family":   {reason: "no VIP is of this IP family", settings: byMAC, links: []address.Link{link("ens3", firstMAC, "fd00:22::11")}, says: []string{"no interface"}},
+		"MAC of an interface down":    {reason: "an interface that is down does not count", settings: byMAC, links: []address.Link{down}, says: []string{"no interface"}},
 		"MAC of a loopback interface": {reason: "no other node hears it", settings: byMAC, links: []address.Link{loopback}, says: []string{"no interface"}},
-		"no interface":                {reason: "the node starts", settings: byMAC, says: []string{"no interface", "are []"}},
+		"no interface":                {reason: "the node is starting", settings: byMAC, says: []string{"no interface", "are []"}},
 
 		"CIDR": {
-			reason: "the other one is elsewhere", settings: byCIDR, links: []address.Link{link("ens4", secondMAC, "10.0.0.11"), nic}, want: "ens3"},
+			reason: "the other interface is in another network", settings: byCIDR, links: []address.Link{link("ens4", secondMAC, "10.0.0.11"), nic}, want: "ens3"},
 		"CIDR with two addresses on one": {
 			reason: "they are on one interface", settings: byCIDR, links: []address.Link{link("ens3", firstMAC, "172.22.0.11", "172.22.0.12")}, want: "ens3"},
 		"CIDR with the VIP elsewhere": {
-			reason: "the VIP is not its own", settings: byCIDR, links: []address.Link{nic, link("ens4", secondMAC, "172.22.0.2", "10.0.0.1")}, want: "ens3"},
+			reason: "the VIP is not an own address", settings: byCIDR, links: []address.Link{nic, link("ens4", secondMAC, "172.22.0.2", "10.0.0.1")}, want: "ens3"},
 		"CIDR with the VIP alone": {
-			reason: "the lease of a guard that died still runs", settings: byCIDR, links: []address.Link{link("ens3", firstMAC, "172.22.0.2")},
+			reason: "the lease of a dead guard has not ended", settings: byCIDR, links: []address.Link{link("ens3", firstMAC, "172.22.0.2")},
 			says: []string{"no interface has an address of its own in 172.22.0.0/24"}},
 		"CIDR on two interfaces": {
-			reason: "either may be meant", settings: byCIDR, links: []address.Link{nic, link("ens4", secondMAC, "172.22.0.12")},
+			reason: "the choice is ambiguous", settings: byCIDR, links: []address.Link{nic, link("ens4", secondMAC, "172.22.0.12")},
 			says: []string{"interfaces [ens3 ens4] have an address of its own in 172.22.0.0/24", "spec.ironic.endpoint"}},
 		"CIDR of an interface down": {
-			reason: "the address comes back with it", settings: byCIDR, links: []address.Link{down}, says: []string{"no interface"}},
+			reason: "an interface that is down does not count", settings: byCIDR, links: []address.Link{down}, says: []string{"no interface"}},
 		"CIDR on the loopback interface": {
-			reason: "some balancers put addresses there", settings: byCIDR, links: []address.Link{nic, loopback}, want: "ens3"},
+			reason: "some load balancers add addresses to it", settings: byCIDR, links: []address.Link{nic, loopback}, want: "ens3"},
 	} {
 		test.settings.VirtualIPs = []vip.Address{{Address: netip.MustParseAddr("172.22.0.2")}}
-		// The order in which the kernel tells of interfaces counts for nothing.
+		// The order of the interfaces must not matter.
 		for range 2 {
 			got, err := address.Choose(test.settings, test.links)
 			if got != test.want || (err != nil) != (test.want == "") {
@@ -106,10 +106,11 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLinks reads real interfaces: a bridge with a port, an interface on the bridge, and addresses that are no sources.
+// TestLinks reads real interfaces: a bridge with a port, an interface on the bridge, and addresses that cannot be a
+// source.
 func TestLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	var links []address.Link
@@ -127,7 +128,7 @@ func TestLinks(t *testing.T) {
 		return err
 	})
 	if !made {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// makeLinks makes eth0 a port of a bridge, and another interface on the bridge.
+// makeLinks adds eth0 to a bridge, and creates another interface on the bridge.
 func makeLinks(handle *netlink.Handle) error {
 	var failure error
 	do := func(err error) {

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// bufferSize is more than the kernel says at once about addresses and interfaces.
+	// bufferSize is larger than any message of the kernel about addresses and interfaces.
 	bufferSize = 32 << 10
 
-	// answerPatience is how long the kernel may take to answer; it does so before the request returns.
+	// answerPatience is the timeout of an answer of the kernel, which usually answers before the request returns.
 	answerPatience = 5 * time.Second
 )
 
-// strictCheck, from netlink.h of the kernel, makes it obey the filter of a request for a list. It is of solNetlink.
+// strictCheck, from netlink.h of the kernel, makes the kernel apply the filter of a list request. Its level is
+// solNetlink.
 const (
 	solNetlink  = 270
 	strictCheck = 12
 )
 
-// kernel is a connection to what the kernel knows of addresses. The library opens one for each request, and makes a
-// buffer of 64 KiB for each part of an answer; the guard asks for as long as it lives, several times a second. Not safe
-// for concurrent use, but for close.
+// kernel is a netlink connection. The netlink library opens a connection for each request, with a buffer of 64 KiB
+// for each part of an answer. The guard sends several requests per second. Only close is safe for concurrent use.
 type kernel struct {
 	file   *os.File
 	raw    syscall.RawConn
 	buffer []byte
 }
 
-// dial connects, and lets the kernel tell of what happens in the groups.
+// dial opens a connection and subscribes to the events of the groups.
 func dial(groups ...uint) (*kernel, error) {
 	var mask uint32
 	for _, group := range groups {
@@ -47,7 +47,7 @@ func dial(groups ...uint) (*kernel, error) {
 		return nil, fmt.Errorf("connecting to the kernel: %w", err)
 	}
 	k := &kernel{file: os.NewFile(uintptr(descriptor), "netlink"), buffer: make([]byte, bufferSize)}
-	// A kernel before 4.20 does not know how to list less than everything. The reader omits what it did not ask for.
+	// Kernels before 4.20 have no filter. The reader skips entries that it did not request.
 	_ = syscall.SetsockoptInt(descriptor, solNetlink, strictCheck, 1)
 	err = syscall.Bind(descriptor, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK, Groups: mask})
 	if err == nil {
@@ -60,12 +60,13 @@ func dial(groups ...uint) (*kernel, error) {
 	return k, nil
 }
 
-// close ends all calls that wait for the kernel.
+// close ends all blocked calls.
 func (k *kernel) close() {
 	_ = k.file.Close()
 }
 
-// receive returns what the kernel says next, which is good until the next call. What others say is nothing.
+// receive returns the next messages of the kernel, which are valid until the next call. It drops messages of other
+// senders.
 func (k *kernel) receive() ([]syscall.NetlinkMessage, error) {
 	var size int
 	var from syscall.Sockaddr
@@ -83,8 +84,8 @@ func (k *kernel) receive() ([]syscall.NetlinkMessage, error) {
 	return syscall.ParseNetlinkMessage(k.buffer[:size])
 }
 
-// ask sends a request and calls the function with each part of the answer.
-func (k *kernel) ask(request *nl.NetlinkRequest, part func([]byte) error) error {
+// send sends a request and calls the function for each part of the answer.
+func (k *kernel) send(request *nl.NetlinkRequest, part func([]byte) error) error {
 	if err := k.file.SetReadDeadline(time.Now().Add(answerPatience)); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (k *kernel) ask(request *nl.NetlinkRequest, part func([]byte) error) error 
 	return nil
 }
 
-// answer is one that is read in parts.
+// answer is the state of an answer with several parts.
 type answer struct {
 	request               uint32
 	part                  func([]byte) error
@@ -115,7 +116,7 @@ type answer struct {
 
 func (a *answer) read(message syscall.NetlinkMessage) error {
 	header := message.Header
-	// The answer to an abandoned request may come late.
+	// A late answer to an abandoned request.
 	if header.Seq != a.request {
 		return nil
 	}
@@ -130,10 +131,10 @@ func (a *answer) read(message syscall.NetlinkMessage) error {
 	return netlink.ErrDumpInterrupted
 }
 
-// nlmDumpInterrupted marks a list that has changed while it was read, from netlink.h of the kernel.
+// nlmDumpInterrupted, from netlink.h of the kernel, marks a list that changed during the read.
 const nlmDumpInterrupted = 0x10
 
-// refusal is the error at the end of an answer, where there is one.
+// refusal returns the error at the end of an answer, nil if there is none.
 func refusal(end []byte) error {
 	if len(end) < 4 {
 		return nil

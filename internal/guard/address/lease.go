@@ -11,9 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 )
 
-// Leases gives addresses a lifetime and renews it. The kernel removes an address whose lifetime ends, also after
-// the processes that renew it are dead. The zero value is ready. Not safe for
-// concurrent use.
+// Leases sets the lifetime of addresses and renews it. The kernel removes an address when its lifetime ends, also
+// after the death of the guard. The zero value is ready to use. Leases is not safe for concurrent use.
 type Leases struct {
 	kernel *kernel
 }
@@ -26,8 +25,8 @@ func (l *Leases) Close() {
 	}
 }
 
-// Extend gives those of the addresses that the interface has a lease from now, in whole seconds. The interface is named
-// by its index, which is what the kernel needs: this is done all the time.
+// Extend sets the lifetime of the addresses that the interface has, in whole seconds from now. The kernel requires
+// the index of the interface.
 func (l *Leases) Extend(index int, addresses []netip.Addr, validity time.Duration) error {
 	err := l.extend(index, addresses, validity)
 	if err != nil {
@@ -42,7 +41,7 @@ func (l *Leases) extend(index int, addresses []netip.Addr, validity time.Duratio
 			return err
 		}
 	}
-	// Only what is there now is changed: the kernel would add what has left.
+	// The kernel would add a missing address, so extend changes only existing ones.
 	before, err := l.kernel.list(index)
 	if err != nil {
 		return fmt.Errorf("listing the addresses of the interface: %w", err)
@@ -55,19 +54,19 @@ func (l *Leases) extend(index int, addresses []netip.Addr, validity time.Duratio
 	for _, found := range before {
 		request, err := found.extended(validity)
 		if err == nil {
-			err = l.kernel.ask(request, func([]byte) error { return nil })
+			err = l.kernel.send(request, func([]byte) error { return nil })
 		}
 		if err != nil {
 			failures = append(failures, fmt.Errorf("extending the lease of %s: %w", found.prefix.Addr(), err))
 		}
 	}
-	return errors.Join(append(failures, l.takeBack(index, before))...)
+	return errors.Join(append(failures, l.removeAdded(index, before))...)
 }
 
-// takeBack removes what has left just before it was to be extended, and was added by that. The kernel knows no way to
-// extend only what is there, but it says since when an address is, in hundredths of a second. What is hardly older than
-// that when it leaves is not told apart; it goes when the lease ends.
-func (l *Leases) takeBack(index int, before []entry) error {
+// removeAdded removes addresses that were removed just before their renewal, which added them again. The kernel cannot
+// renew only existing addresses, but reports when each was added, in hundredths of a second. removeAdded misses an
+// address that was added just before; the end of the lease removes it.
+func (l *Leases) removeAdded(index int, before []entry) error {
 	after, err := l.kernel.list(index)
 	if err != nil {
 		return fmt.Errorf("listing the addresses of the interface: %w", err)
@@ -79,13 +78,13 @@ func (l *Leases) takeBack(index int, before []entry) error {
 			continue
 		}
 		if err := l.kernel.remove(found); err != nil {
-			failures = append(failures, fmt.Errorf("removing %s, which was to leave: %w", found.prefix.Addr(), err))
+			failures = append(failures, fmt.Errorf("removing %s, which the renewal added again: %w", found.prefix.Addr(), err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
-// extended asks for the address as it is, with other times.
+// extended returns a request for the same address with another lifetime.
 func (e entry) extended(validity time.Duration) (*nl.NetlinkRequest, error) {
 	header := nl.DeserializeIfAddrmsg(e.message)
 	attributes, err := nl.ParseRouteAttr(e.message[header.Len():])
@@ -98,13 +97,13 @@ func (e entry) extended(validity time.Duration) (*nl.NetlinkRequest, error) {
 		value := attribute.Value
 		switch attribute.Attr.Type {
 		case syscall.IFA_LABEL, syscall.IFA_BROADCAST:
-			// What is there already keeps both.
+			// The message has both attributes already.
 			continue
 		case syscall.IFA_CACHEINFO:
 			times := nl.DeserializeIfaCacheInfo(value)
 			times.Valid = uint32(validity / time.Second) //nolint:gosec // A lease is short.
 			if times.Prefered != 0 {
-				// 0 marks an address that must not become a source; that stays.
+				// A preferred lifetime of 0 marks an address that must not become a source.
 				times.Prefered = times.Valid
 			}
 			value = times.Serialize()
@@ -114,7 +113,7 @@ func (e entry) extended(validity time.Duration) (*nl.NetlinkRequest, error) {
 	return request, nil
 }
 
-// remove takes an address away. One that is gone is no error.
+// remove removes an address. A missing address is not an error.
 func (k *kernel) remove(found entry) error {
 	header := nl.DeserializeIfAddrmsg(found.message)
 	attributes, err := nl.ParseRouteAttr(found.message[header.Len():])
@@ -128,7 +127,7 @@ func (k *kernel) remove(found entry) error {
 			request.AddData(nl.NewRtAttr(int(kind), attribute.Value))
 		}
 	}
-	err = k.ask(request, func([]byte) error { return nil })
+	err = k.send(request, func([]byte) error { return nil })
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return nil
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// TestExtend gives leases again and again, and looks at what the kernel made of them.
+// TestExtend extends leases repeatedly and checks the lifetimes in the kernel.
 func TestExtend(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	var lines []string
@@ -37,7 +37,7 @@ func TestExtend(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// As keepalived adds it: it must not become a source.
+		// keepalived adds it like this, so that it does not become a source.
 		kept, err := netlink.ParseAddr("fd00:22::5/128")
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func TestExtend(t *testing.T) {
 		return errors.Join(append(failures, err)...)
 	})
 	if !made {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// rounded takes a second that has just gone by for none.
+// rounded ignores one elapsed second.
 func rounded(seconds int) int {
 	if seconds%100 == 99 {
 		return seconds + 1
@@ -84,7 +84,7 @@ func rounded(seconds int) int {
 	return seconds
 }
 
-// TestExtendElsewhere: an interface that is gone has nothing to extend, and what it had is not added to it.
+// TestExtendElsewhere extends leases of a deleted interface. No address may be added.
 func TestExtendElsewhere(t *testing.T) {
 	t.Parallel()
 	var leases address.Leases
@@ -96,10 +96,10 @@ func TestExtendElsewhere(t *testing.T) {
 	}
 }
 
-// TestExtendAddsNothing removes addresses while their lease is extended: a removed address stays away.
+// TestExtendAddsNothing removes addresses during their renewal. A removed address must not return.
 func TestExtendAddsNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	const tries = 200
@@ -124,17 +124,17 @@ func TestExtendAddsNothing(t *testing.T) {
 		return nil
 	})
 	if !made {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	if back > 0 {
-		t.Errorf("%d times in %d an address came back that was removed", back, tries)
+		t.Errorf("in %d of %d tries a removed address was added again", back, tries)
 	}
 }
 
-// raced adds addresses, removes them a while after their lease begins to be extended, and counts those that are back.
+// raced adds addresses, removes them some time after their renewal begins, and counts those that exist afterwards.
 func raced(handle *netlink.Handle, link netlink.Link, leases *address.Leases, after time.Duration, back int) (int, error) {
 	added := []string{"172.22.0.200/24", "fd00:22::200/64"}
 	wanted := addresses("172.22.0.200", "fd00:22::200")
@@ -148,7 +148,7 @@ func raced(handle *netlink.Handle, link netlink.Link, leases *address.Leases, af
 			return back, err
 		}
 	}
-	// The kernel says in hundredths of a second since when an address is, and looks at its clock every few milliseconds.
+	// The kernel counts in hundredths of a second and updates its clock every few milliseconds.
 	<-time.After(25 * time.Millisecond)
 	removed := make(chan error)
 	go func() {

@@ -20,26 +20,25 @@ const (
 	timesLength = 16
 )
 
-// listAttempts is how often a list is read that changes while it is read.
+// listAttempts is the maximum number of reads of a list that changes during the read.
 const listAttempts = 10
 
-// entry is what the kernel tells of one address. It is read here because netlink.AddrList keeps for itself when an
-// address was added.
+// entry is one address from the kernel. netlink.AddrList does not return when an address was added.
 type entry struct {
 	prefix                netip.Prefix
 	flags, added, renewed uint32
 
-	// message is all that the kernel said.
+	// message is the whole message of the kernel.
 	message []byte
 }
 
-// isUnusable says whether the address cannot be a source.
+// isUnusable returns true if the address cannot be a source.
 func (e entry) isUnusable() bool {
 	return e.flags&unusableFlags != 0 || e.prefix.Addr().IsLinkLocalUnicast()
 }
 
-// list reads the addresses of an interface, in the kernel's order. The kernel leaves those of other interfaces out:
-// nodes have thousands of them, which come and go. An interface that is gone has none.
+// list returns the addresses of an interface, in the order of the kernel. The kernel filters other interfaces, which
+// may have thousands of addresses. A deleted interface has none.
 func (k *kernel) list(index int) ([]entry, error) {
 	var entries []entry
 	err := uninterrupted(func() error {
@@ -48,7 +47,7 @@ func (k *kernel) list(index int) ([]entry, error) {
 		header := nl.NewIfAddrmsg(syscall.AF_UNSPEC)
 		header.Index = uint32(index) //nolint:gosec // An index is positive.
 		request.AddData(header)
-		return k.ask(request, func(message []byte) error {
+		return k.send(request, func(message []byte) error {
 			if int(nl.DeserializeIfAddrmsg(message).Index) != index {
 				return nil
 			}
@@ -63,7 +62,7 @@ func (k *kernel) list(index int) ([]entry, error) {
 	return entries, err
 }
 
-// uninterrupted reads a list again that changed while it was read: what was read may lack any entry.
+// uninterrupted repeats a read of a list that changed during the read: the result may lack any entry.
 func uninterrupted(list func() error) (err error) {
 	for range listAttempts {
 		if err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -73,10 +72,10 @@ func uninterrupted(list func() error) (err error) {
 	return err
 }
 
-// readEntry reads what the kernel says of an address, and keeps it.
+// readEntry parses an address from a message of the kernel, and keeps the message.
 func readEntry(message []byte) (entry, error) {
 	if len(message) < syscall.SizeofIfAddrmsg {
-		return entry{}, fmt.Errorf("reading an address: the kernel tells %d bytes of it", len(message))
+		return entry{}, fmt.Errorf("reading an address: the message has %d bytes", len(message))
 	}
 	header := nl.DeserializeIfAddrmsg(message)
 	bits := int(header.Prefixlen)
@@ -91,11 +90,11 @@ func readEntry(message []byte) (entry, error) {
 	address, valid := netip.AddrFromSlice(own)
 	flags, times := values[ifaFlags].Value, values[syscall.IFA_CACHEINFO].Value
 	if !valid || len(flags) < 4 || len(times) < timesLength {
-		return entry{}, fmt.Errorf("reading an address: the kernel tells %d, %d and %d bytes of it, its flags and its times",
+		return entry{}, fmt.Errorf("reading an address: it has %d bytes, its flags %d and its times %d",
 			len(own), len(flags), len(times))
 	}
 	if len(peer) == len(own) && string(peer) != string(own) {
-		// The prefix is that of the other end of the line.
+		// The prefix is that of the peer address.
 		bits = address.BitLen()
 	}
 	said := nl.DeserializeIfaCacheInfo(times)

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// tick is the unit in which the kernel says times.
+// tick is the unit of the times of the kernel.
 const tick = 10 * time.Millisecond
 
-// lease is when the kernel added an address, and when it was last given more time.
+// lease has the times when the kernel added an address, and when it was last renewed.
 type lease struct {
 	created, renewed uint32
 }
 
-// later returns how many ticks one time is after another one. The kernel counts them in 32 bits, which are over after
-// 497 days.
+// later returns the number of ticks from one time to another. The kernel counts them in 32 bits, which wrap around
+// after 497 days.
 func later(stamp, earlier uint32) int32 {
 	return int32(stamp - earlier) //nolint:gosec // The difference wraps around on purpose.
 }
 
-// Renewed returns when the lease of the VIPs was last renewed, and false if none of them is on the interface. An
-// address that never had a lease counts from its arrival.
+// Renewed returns when the lease of the VIPs was last renewed, and false if the interface has none of them. An
+// address without a lease counts as renewed when it was added.
 func (i Interface) Renewed(addresses []netip.Addr) (stamp uint32, found bool) {
 	for prefix, lease := range i.leases {
 		if slices.Contains(addresses, prefix.Addr()) && (!found || later(lease.renewed, stamp) > 0) {
@@ -32,9 +32,8 @@ func (i Interface) Renewed(addresses []netip.Addr) (stamp uint32, found bool) {
 	return stamp, found
 }
 
-// following returns what was observed after an earlier observation: a VIP stays added since then, unless its lease was
-// not renewed for as long as the patience. Then it counts as added when the patience was over.
-// Zero is no limit.
+// following returns the observation after an earlier one. A VIP keeps its time, unless its lease was not renewed for
+// the patience. Then it counts as added when the patience ended. A patience of zero means no limit.
 func (i Interface) following(earlier Interface, virtual []netip.Addr, patience time.Duration) Interface {
 	i.Added = maps.Clone(i.Added)
 	before, _ := earlier.Renewed(virtual)
@@ -53,13 +52,13 @@ func (i Interface) following(earlier Interface, virtual []netip.Addr, patience t
 	return i
 }
 
-// continues returns true if an address was there in the earlier observation and was not added again.
+// continues returns true if the earlier observation has the address and the kernel has not added it again.
 func (i Interface) continues(earlier Interface, prefix netip.Prefix) bool {
 	was, known := earlier.leases[prefix]
 	return known && i.Index == earlier.Index && was.created == i.leases[prefix].created
 }
 
-// withLeases returns the observation with renewals up to the earlier one: those since then are still to be told.
+// withLeases returns the observation with the renewals up to the earlier one. Events report the later ones.
 func (i Interface) withLeases(earlier Interface) Interface {
 	i.leases = maps.Clone(i.leases)
 	for prefix := range i.leases {
@@ -70,30 +69,30 @@ func (i Interface) withLeases(earlier Interface) Interface {
 	return i
 }
 
-// renewing returns the observation with the lease that an event tells of.
-func (i Interface) renewing(told entry) Interface {
+// renewing returns the observation with the lease of an event.
+func (i Interface) renewing(renewed entry) Interface {
 	i.leases = maps.Clone(i.leases)
-	i.leases[told.prefix] = lease{created: told.added, renewed: told.renewed}
+	i.leases[renewed.prefix] = lease{created: renewed.added, renewed: renewed.renewed}
 	return i
 }
 
-// Clock turns the times of the kernel into those of a reader, who hears of them late by an unknown time. The zero value
-// is ready.
+// Clock converts times of the kernel to times of a reader that receives them with an unknown delay. The zero value is
+// ready to use.
 type Clock struct {
 	known  bool
 	offset time.Duration
 }
 
 const (
-	// leak is by how much the offset may grow with each time: the two clocks may drift apart.
+	// leak is the growth of the offset with each time, because the clocks may drift apart.
 	leak = time.Millisecond
 
-	// wrapped is a growth that only a kernel shows that begins to count anew.
+	// wrapped is a growth of the offset that occurs only when the counter of the kernel wraps around.
 	wrapped = time.Hour
 )
 
-// Heard returns how long ago the time was, where the reader hears of it now. A time that waited to be read, because
-// the reader stood still, is as old as it is.
+// Heard returns how long ago a time was that the reader receives now. It includes the delay of a reader that was
+// stopped.
 func (c *Clock) Heard(stamp uint32, now time.Duration) time.Duration {
 	then := time.Duration(stamp) * tick
 	offset := now - then

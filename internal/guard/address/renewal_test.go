@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// TestWatcherFollowsLeases: a VIP whose lease is renewed too late counts as one that left and came back.
+// TestWatcherFollowsLeases renews the lease of a VIP too late. The VIP then counts as removed and added.
 func TestWatcherFollowsLeases(t *testing.T) {
 	virtual := addresses("172.22.0.2", "fd00:22::2")
 	renewals := make(chan address.Interface, 64)
@@ -54,10 +54,11 @@ func TestWatcherFollowsLeases(t *testing.T) {
 	}
 }
 
-// TestWatcherStandsStill: a renewal is late or in time by what the kernel tells of it, however late that is read.
-func TestWatcherStandsStill(t *testing.T) {
+// TestWatcherIsStopped stops the watcher. It must judge renewals by the times of the kernel, not by the time of the
+// read.
+func TestWatcherIsStopped(t *testing.T) {
 	t.Parallel()
-	// The kernel tells the times in hundredths of a second.
+	// The kernel counts in hundredths of a second.
 	const patience, ticks = 600 * time.Millisecond, 60
 	virtual := addresses("172.22.0.2")
 	for name, test := range map[string]struct {
@@ -66,17 +67,17 @@ func TestWatcherStandsStill(t *testing.T) {
 		inTime int
 	}{
 		"in time": {"no renewal was late", []time.Duration{200, 200, 200, 200, 200}, 5},
-		"late":    {"one was late, and the next ones follow it at once", []time.Duration{200, 900, 30, 30}, 3},
+		"late":    {"one renewal was late, and the next ones follow at once", []time.Duration{200, 900, 30, 30}, 3},
 	} {
 		for _, isSlow := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, isSlow %t", name, isSlow), func(t *testing.T) {
 				t.Parallel()
 				var stands sync.Mutex
-				looks, renewals := make(chan address.Interface, 64), make(chan address.Interface, 64)
+				observations, renewals := make(chan address.Interface, 64), make(chan address.Interface, 64)
 				handle, seen := watchAs(t, address.Watcher{
 					Interface: "eth0", Virtual: virtual, Patience: func() time.Duration { return patience },
 					Changed: func(now address.Interface) {
-						looks <- now
+						observations <- now
 						stands.Lock()
 						defer stands.Unlock()
 					},
@@ -90,9 +91,9 @@ func TestWatcherStandsStill(t *testing.T) {
 				}
 				replace(t, handle, "eth0", "172.22.0.3/24", 60)
 				for now := first; len(now.Addresses) < 2; {
-					now = next(t, looks, "another address")
+					now = next(t, observations, "another address")
 				}
-				// A watcher who stands still reads of this one before it reads of renewals.
+				// A stopped watcher reads this event before the renewals.
 				replace(t, handle, "eth0", "172.22.0.4/24", 60)
 				for _, pause := range test.pauses {
 					<-time.After(pause * time.Millisecond)
@@ -118,10 +119,10 @@ func TestWatcherStandsStill(t *testing.T) {
 	}
 }
 
-// TestWatcherAnew: a VIP that counts as one that came back still does for the next Watcher.
+// TestWatcherAnew starts another Watcher. A VIP that counts as added again must still do so.
 func TestWatcherAnew(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	virtual := addresses("172.22.0.2")
@@ -163,7 +164,7 @@ func TestWatcherAnew(t *testing.T) {
 		return watcher.Run(again)
 	})
 	if handle == nil {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -173,13 +174,13 @@ func TestWatcherAnew(t *testing.T) {
 	}
 }
 
-// TestClock tells the age of leases to a reader who hears of them late.
+// TestClock computes the age of leases for a reader that receives them late.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	const began = 1000 * time.Second
 	type step struct {
 		stamp uint32
-		// after is when the reader hears of it, after the time itself as the clock of the reader has it.
+		// after is the delay of the reader on its own clock.
 		after, want time.Duration
 	}
 	const ms = time.Millisecond
@@ -188,11 +189,11 @@ func TestClock(t *testing.T) {
 		offset time.Duration
 		steps  []step
 	}{
-		"at once":    {"the first time counts as heard at once", 3 * time.Second, []step{{100, 5 * ms, 0}}},
-		"in a queue": {"what waited while the reader stood still is old", -time.Second, []step{{100, 0, 0}, {125, 5 * time.Second, 5*time.Second - ms}}},
-		"late first": {"a shorter way shows that the first one was long", 0, []step{{100, 200 * ms, 0}, {125, ms, 0}, {150, 100 * ms, 98 * ms}}},
+		"at once":    {"the first time counts as received at once", 3 * time.Second, []step{{100, 5 * ms, 0}}},
+		"in a queue": {"the delay of a stopped reader counts", -time.Second, []step{{100, 0, 0}, {125, 5 * time.Second, 5*time.Second - ms}}},
+		"late first": {"a shorter delay shows that the first one was long", 0, []step{{100, 200 * ms, 0}, {125, ms, 0}, {150, 100 * ms, 98 * ms}}},
 		"drift":      {"the clock of the reader gains a millisecond each time", 0, []step{{100, 0, 0}, {125, ms, 0}, {150, 2 * ms, 0}, {175, 3 * ms, 0}}},
-		"wraps":      {"the kernel counts anew after 497 days", 0, []step{{4294967290, 0, 0}, {5, 42949673 * time.Second, 0}}},
+		"wraps":      {"the counter wraps around after 497 days", 0, []step{{4294967290, 0, 0}, {5, 42949673 * time.Second, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 )
 
-// lookAgain is how long an observation is trusted without an event.
-const lookAgain = 10 * time.Second
+// observeEvery is the interval of observations without an event.
+const observeEvery = 10 * time.Second
 
 // Groups of events, from rtnetlink.h of the kernel.
 const (
@@ -26,7 +26,7 @@ const (
 	address6Group = 9
 )
 
-// Watcher looks at an interface and its VIPs.
+// Watcher watches an interface and its VIPs.
 type Watcher struct {
 	// Interface is the name of the interface.
 	Interface string
@@ -34,24 +34,23 @@ type Watcher struct {
 	// Virtual are the addresses with a lease.
 	Virtual []netip.Addr
 
-	// Patience returns for how long the lease of the VIPs may go without a renewal. A VIP whose lease is renewed later
-	// counts as one that left and came back. Nil and zero mean no limit.
+	// Patience returns the maximum time between renewals of the lease of the VIPs. A VIP that is renewed later counts
+	// as removed and added again. Nil and zero mean no limit.
 	Patience func() time.Duration
 
-	// Before is what was observed last, perhaps by another Watcher. Nothing if there was none.
+	// Before is the last observation, perhaps of another Watcher. It is empty if there was none.
 	Before Interface
 
-	// Changed is called with what is observed, at once and after each change of the interface or its addresses. More time
-	// for an address is no change, and neither is anything of another interface: both happen all the time.
+	// Changed receives the first observation and one after each change of the interface or its addresses. It does not
+	// receive renewals and changes of other interfaces, which are frequent.
 	Changed func(Interface)
 
-	// Renewed is called when an address was given more time. Optional.
+	// Renewed receives an observation after each renewal of an address. Optional.
 	Renewed func(Interface)
 }
 
-// Run watches until the context ends. It calls one function at a time. A renewal is judged by what the kernel tells of
-// it, however late that is read: a process that was stopped misses none. Where the kernel could not tell all, the
-// renewals that are missing count as late.
+// Run blocks until the context ends. It calls one function at a time. It judges a renewal by the time of the kernel,
+// so it misses none while the process is stopped. If the kernel dropped events, the missing renewals count as late.
 func (w Watcher) Run(ctx context.Context) error {
 	events, err := dial(linkGroup, address4Group, address6Group)
 	if err != nil {
@@ -61,7 +60,7 @@ func (w Watcher) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, events.close)()
 	before, missed := w.Before, true
 	for ctx.Err() == nil {
-		// What happens from here on waits to be read.
+		// The socket queues all events from here on.
 		seen, err := Observe(w.Interface)
 		if err != nil {
 			return err
@@ -100,23 +99,23 @@ func (w Watcher) patience() time.Duration {
 	return w.Patience()
 }
 
-// renewed returns what is observed after an event that gives a VIP more time, and whether it does.
+// renewed returns the observation after an event, and true if the event renews a VIP.
 func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interface, bool) {
 	if event.Header.Type != syscall.RTM_NEWADDR || int(nl.DeserializeIfAddrmsg(event.Data).Index) != seen.Index {
 		return seen, false
 	}
-	// What cannot be read is news.
-	told, err := readEntry(event.Data)
-	if err != nil || !slices.Contains(w.Virtual, told.prefix.Addr()) {
+	// An unreadable event counts as a change.
+	renewed, err := readEntry(event.Data)
+	if err != nil || !slices.Contains(w.Virtual, renewed.prefix.Addr()) {
 		return seen, false
 	}
-	return seen.renewing(told).following(seen, w.Virtual, w.patience()), true
+	return seen.renewing(renewed).following(seen, w.Virtual, w.patience()), true
 }
 
-// await returns when the kernel told news, and after lookAgain. The kernel drops news for a reader that is slow, which
-// ends the wait as well; it returns true then.
+// await returns after a relevant event or after observeEvery. It returns true if the kernel dropped events for a slow
+// reader.
 func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed bool, err error) {
-	if err := k.file.SetReadDeadline(time.Now().Add(lookAgain)); err != nil {
+	if err := k.file.SetReadDeadline(time.Now().Add(observeEvery)); err != nil {
 		return false, err
 	}
 	for isOver := false; !isOver; {
@@ -136,7 +135,7 @@ func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed
 	return false, nil
 }
 
-// lacks says whether the event brings something new. One that cannot be read may.
+// lacks returns true if the event changes the observation. An unreadable event counts as a change.
 func (i Interface) lacks(event syscall.NetlinkMessage, name string) bool {
 	switch event.Header.Type {
 	case syscall.RTM_NEWADDR, syscall.RTM_DELADDR:
@@ -160,7 +159,7 @@ func (i Interface) lacksAddress(event syscall.NetlinkMessage) bool {
 		i.leases[read.prefix].created != read.added || read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
 }
 
-// lacksLink also looks at other interfaces: one may get the name, or be a port of the bridge.
+// lacksLink also checks other interfaces: another interface may get the name, or be a port of the bridge.
 func (i Interface) lacksLink(message []byte, name string) bool {
 	if len(message) < syscall.SizeofIfInfomsg || i.Index == 0 {
 		return true

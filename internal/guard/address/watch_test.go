@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// TestWatch changes an interface and its surroundings, on a thread with a network of its own.
+// TestWatch changes an interface and others in a network namespace of its own.
 func TestWatch(t *testing.T) {
 	handle, seen := watch(t, "eth0")
 	next(t, seen, "at once")
@@ -27,41 +27,41 @@ func TestWatch(t *testing.T) {
 	if fmt.Sprint(first.Addresses) != "[172.22.0.2/24]" {
 		t.Errorf("the interface has %v", first.Addresses)
 	}
-	// The kernel tells the times in hundredths of a second.
+	// The kernel counts in hundredths of a second.
 	<-time.After(20 * time.Millisecond)
 	replace(t, handle, "eth0", "172.22.0.2/24", 120)
 	replace(t, handle, "eth1", "10.0.0.1/8", 60)
 	replace(t, handle, "eth0", "172.22.0.3/24", 60)
 	second := next(t, seen, "a second address")
 	if len(second.Addresses) != 2 {
-		t.Errorf("more time, or another interface, counts as a change: %v", second.Addresses)
+		t.Errorf("a renewal or another interface counts as a change: %v", second.Addresses)
 	}
 	virtual := addresses("172.22.0.2")
 	if !second.Kept(first, virtual) {
-		t.Errorf("an address that was given more time was away: added at %v, then %v", first.Added, second.Added)
+		t.Errorf("a renewed address counts as removed: added at %v, then %v", first.Added, second.Added)
 	}
 	remove(t, handle, "172.22.0.2/24")
 	replace(t, handle, "eth0", "172.22.0.2/24", 60)
-	last := next(t, seen, "an address left and came back")
+	last := next(t, seen, "an address was removed and added")
 	for !last.HasAny(virtual) {
-		last = next(t, seen, "an address came back")
+		last = next(t, seen, "an address was added")
 	}
 	if last.Kept(second, virtual) {
-		t.Errorf("an address that was away was not: added at %v, then %v", second.Added, last.Added)
+		t.Errorf("a removed address counts as kept: added at %v, then %v", second.Added, last.Added)
 	}
 }
 
-// watch watches an interface on a thread with a network of its own, until the test ends.
+// watch watches an interface in a network namespace of its own, until the test ends.
 func watch(t *testing.T, name string) (*netlink.Handle, <-chan address.Interface) {
 	t.Helper()
 	return watchAs(t, address.Watcher{Interface: name})
 }
 
-// watchAs watches what the watcher names.
+// watchAs runs a watcher in a network namespace of its own, until the test ends.
 func watchAs(t *testing.T, watcher address.Watcher) (*netlink.Handle, <-chan address.Interface) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	seen := make(chan address.Interface, 64)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func watchAs(t *testing.T, watcher address.Watcher) (*netlink.Handle, <-chan add
 	handle := <-ready
 	if handle == nil {
 		cancel()
-		t.Skipf("cannot make a network: %v", <-ended)
+		t.Skipf("creating a network: %v", <-ended)
 	}
 	t.Cleanup(func() {
 		cancel()
@@ -106,12 +106,12 @@ func next(t *testing.T, seen <-chan address.Interface, what string) address.Inte
 	case now := <-seen:
 		return now
 	case <-time.After(5 * time.Second):
-		t.Fatalf("%s: nothing was noticed", what)
+		t.Fatalf("%s: got no observation", what)
 		return address.Interface{}
 	}
 }
 
-// replace gives an interface an address, or more time to the one that it has.
+// replace adds an address to an interface, or renews it.
 func replace(t *testing.T, handle *netlink.Handle, device, text string, lifetime int) {
 	t.Helper()
 	link, err := handle.LinkByName(device)
@@ -128,10 +128,10 @@ func replace(t *testing.T, handle *netlink.Handle, device, text string, lifetime
 	}
 }
 
-// TestObserve reads what the library has written.
+// TestObserve reads the addresses that the netlink library has added.
 func TestObserve(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	var seen, other, none address.Interface
@@ -150,7 +150,7 @@ func TestObserve(t *testing.T) {
 		return errors.Join(append(failures[:], err)...)
 	})
 	if !made {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -167,10 +167,10 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestChurn: addresses of other interfaces that come and go all the time, as those of kube-ipvs0 do, interrupt no list.
+// TestChurn adds and removes addresses of other interfaces, as kube-ipvs0 does. They must not interrupt a list.
 func TestChurn(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make a network namespace")
+		t.Skip("requires root to create a network namespace")
 	}
 	t.Parallel()
 	made := true
@@ -210,20 +210,20 @@ func TestChurn(t *testing.T) {
 			}
 			stopped <- errors.Join(failures...)
 		}()
-		err = lookDuringChurn()
+		err = observeDuringChurn()
 		close(stop)
 		return errors.Join(err, <-stopped)
 	})
 	if !made {
-		t.Skipf("cannot make a network: %v", err)
+		t.Skipf("creating a network: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// lookDuringChurn observes eth0, and extends its leases, again and again.
-func lookDuringChurn() error {
+// observeDuringChurn repeatedly observes eth0 and extends its leases.
+func observeDuringChurn() error {
 	var leases address.Leases
 	defer leases.Close()
 	for range 100 {
@@ -238,7 +238,7 @@ func lookDuringChurn() error {
 	return nil
 }
 
-// TestWatchBridge: a bridge works while one of its uplinks has a carrier, whatever its other ports have. That is news.
+// TestWatchBridge watches a bridge, which is up while an uplink has a carrier. Other ports do not count.
 func TestWatchBridge(t *testing.T) {
 	t.Parallel()
 	handle, seen := watch(t, "br0")
@@ -264,7 +264,7 @@ func TestWatchBridge(t *testing.T) {
 		{"an uplink that is down", func() error { return handle.LinkSetMaster(uplink, bridge) }, false},
 		{"the uplink is up", func() error { return handle.LinkSetUp(uplink) }, true},
 		{"the uplink is down", func() error { return handle.LinkSetDown(uplink) }, false},
-		{"the uplink is no port any more", func() error { return handle.LinkSetNoMaster(uplink) }, true},
+		{"the uplink is removed from the bridge", func() error { return handle.LinkSetNoMaster(uplink) }, true},
 	} {
 		if err := step.change(); err != nil {
 			t.Fatal(err)
@@ -275,7 +275,7 @@ func TestWatchBridge(t *testing.T) {
 	}
 }
 
-// addAll gives eth0 addresses of both families, with and without another end of the line.
+// addAll adds addresses of both families to eth0, with and without a peer address.
 func addAll(handle *netlink.Handle) error {
 	link, err := handle.LinkByName("eth0")
 	if err != nil {
@@ -295,7 +295,7 @@ func addAll(handle *netlink.Handle) error {
 	return nil
 }
 
-// remove takes an address from eth0.
+// remove removes an address from eth0.
 func remove(t *testing.T, handle *netlink.Handle, text string) {
 	t.Helper()
 	link, err := handle.LinkByName("eth0")
@@ -311,7 +311,7 @@ func remove(t *testing.T, handle *netlink.Handle, text string) {
 	}
 }
 
-// newNetwork gives the thread two interfaces that are down, so that the kernel adds no address of its own.
+// newNetwork creates two interfaces that are down, so that the kernel adds no link-local addresses.
 func newNetwork() (*netlink.Handle, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 			want:    advert.Advertisement{RouterID: 51, Priority: 150, Addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
 		},
 		"version 2": {
-			reason: "what others send, with a password at the end", isIPv4: true,
+			reason: "what other routers send, with a password at the end", isIPv4: true,
 			payload: []byte{0x21, 1, 101, 1, 1, 1, 0, 0, 10, 0, 0, 1, 's', 'e', 'c', 'r', 'e', 't', 0, 0},
 			want:    advert.Advertisement{RouterID: 1, Priority: 101, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
 		},
@@ -37,11 +37,11 @@ func TestParse(t *testing.T) {
 			payload: append([]byte{0x31, 51, 0, 1, 0, 20, 0, 0}, netip.MustParseAddr("fd00:22::2").AsSlice()...),
 			want:    advert.Advertisement{RouterID: 51, Addresses: []netip.Addr{netip.MustParseAddr("fd00:22::2")}},
 		},
-		"empty":          {reason: "nothing", isIPv4: true, refused: true},
-		"short":          {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
-		"version 4":      {reason: "not invented yet", payload: []byte{0x41, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
-		"another type":   {reason: "only advertisements are defined", payload: []byte{0x32, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
-		"more than sent": {reason: "the count lies", payload: []byte{0x31, 1, 1, 9, 0, 0, 0, 0, 1, 2, 3, 4}, isIPv4: true, refused: true},
+		"empty":                       {reason: "nothing", isIPv4: true, refused: true},
+		"short":                       {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
+		"version 4":                   {reason: "an unknown version", payload: []byte{0x41, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"another type":                {reason: "only advertisements are defined", payload: []byte{0x32, 1, 1, 0, 0, 0, 0, 0}, isIPv4: true, refused: true},
+		"count of addresses too high": {reason: "the packet has fewer addresses", payload: []byte{0x31, 1, 1, 9, 0, 0, 0, 0, 1, 2, 3, 4}, isIPv4: true, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,27 +105,27 @@ func TestClassify(t *testing.T) {
 	}{
 		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
 		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: advert.Unrelated},
-		"other group":     {reason: "minds its own business", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},
-		"same ID":         {reason: "keepalived drops both groups' packets", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
+		"other group":     {reason: "another group", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},
+		"same ID":         {reason: "both groups drop the packets of the other", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
 		"same address":    {reason: "two holders", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.2"), want: advert.Foreign},
-		"both, no member": {reason: "it is in no list, so it holds the address beside us", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
+		"both, no member": {reason: "it is not in the list of peers", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
 		"member with another address": {
-			reason: "settings of another time", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
-		"members not known": {
+			reason: "older settings", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
+		"unknown members": {
 			reason: "multicast", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
 		"a priority of no member": {
-			reason: "it does not hear us, and keepalived does not give in to it", group: unknownPeers,
+			reason: "it does not receive our packets, and keepalived keeps the VIP", group: unknownPeers,
 			source: "172.22.0.99", heard: heard(51, 5, "172.22.0.2"), want: advert.Foreign},
 		"a priority of no member, link-local": {
 			reason: "no list names it", group: group(), source: "fe80::1", heard: heard(51, 5, "fd00:22::2"), want: advert.Foreign},
 		"a new priority of a peer": {
 			reason: "the list names it", group: group(), source: "172.22.0.12", heard: heard(51, 5, "172.22.0.2"), want: advert.Peer},
 		"a goodbye": {
-			reason: "members say it too", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 0, "172.22.0.2"), want: advert.Peer},
+			reason: "members use it too", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 0, "172.22.0.2"), want: advert.Peer},
 		"no addresses": {
-			reason: "keepalived drops it", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100), want: advert.Foreign},
+			reason: "keepalived drops the packet", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100), want: advert.Foreign},
 		"link-local": {
-			reason: "multicast over IPv6 comes from there", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: advert.Peer},
+			reason: "IPv6 multicast has this source", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: advert.Peer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestLedger(t *testing.T) {
 	ledger.Record(at(12), group(), peer, heard(51, 0, "172.22.0.2"))
 	silence(12, 12*time.Second)
 	if got := ledger.HolderHeard(); !got.Equal(at(10)) {
-		t.Errorf("a goodbye counts as holding: heard at %s", got)
+		t.Errorf("priority 0 counts as holding: at %s", got)
 	}
 	ledger.Record(at(13), group(), foreign, heard(51, 255, "172.22.0.2"))
 	silence(13, 13*time.Second)
@@ -175,7 +175,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("foreign speakers: %v", got)
 	}
 	if got := ledger.ForeignSpeakers(at(44)); len(got) != 0 {
-		t.Errorf("a foreign speaker is remembered for ever: %v", got)
+		t.Errorf("a foreign speaker is reported too long: %v", got)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestLedgerIsBounded(t *testing.T) {
 		source = source.Next()
 	}
 	if got := len(ledger.ForeignSpeakers(time.Unix(1, 0))); got > 128 {
-		t.Errorf("a flood of sources is remembered: %d", got)
+		t.Errorf("the ledger holds %d sources after a flood", got)
 	}
 }
 
@@ -198,38 +198,38 @@ func TestContest(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason   string
 		interval time.Duration
-		// lastHeard is when the other one was last heard, as seen at a moment.
+		// lastHeard is when the other holder was last heard, as seen at a moment.
 		lastHeard func(elapsed time.Duration) time.Duration
-		// arrived is when the address came here.
+		// arrived is when this node got the VIP.
 		arrived, want time.Duration
 	}{
 		"no peer": {
-			reason: "silence is no contest", interval: 200 * time.Millisecond,
+			reason: "a silent holder is no conflict", interval: 200 * time.Millisecond,
 			lastHeard: func(time.Duration) time.Duration { return -time.Hour }, want: -1,
 		},
-		"its last words": {
-			reason: "who gave the address away is not heard again", interval: 200 * time.Millisecond,
+		"last advertisement": {
+			reason: "a holder that released the VIP is not heard again", interval: 200 * time.Millisecond,
 			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
 		},
-		"its last words, slowly": {
-			reason: "with long intervals one word lasts longer", interval: 10 * time.Second,
+		"last advertisement, long interval": {
+			reason: "with long intervals an advertisement counts longer", interval: 10 * time.Second,
 			lastHeard: func(time.Duration) time.Duration { return 0 }, want: -1,
 		},
-		"it gives in": {
-			reason: "networks that meet again decide within some advertisements", interval: 200 * time.Millisecond,
+		"other holder releases the VIP": {
+			reason: "joined networks elect one holder within some advertisements", interval: 200 * time.Millisecond,
 			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, time.Second) }, want: -1,
 		},
-		"it goes on": {
-			reason: "what is here is a leftover", interval: 200 * time.Millisecond,
+		"other holder stays": {
+			reason: "the VIP on this node is a leftover", interval: 200 * time.Millisecond,
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 1700 * time.Millisecond,
 		},
-		"it gave in": {
-			reason: "a holder that spoke for long and was replaced is no conflict", interval: time.Second,
+		"other holder released the VIP before": {
+			reason: "a replaced holder is no conflict", interval: time.Second,
 			lastHeard: func(elapsed time.Duration) time.Duration { return min(elapsed, 10*time.Second) },
 			arrived:   10 * time.Second, want: -1,
 		},
-		"it does not give in": {
-			reason: "it goes on although it was replaced", interval: time.Second, arrived: 10 * time.Second,
+		"replaced holder stays": {
+			reason: "the holder continues although it was replaced", interval: time.Second, arrived: 10 * time.Second,
 			lastHeard: func(elapsed time.Duration) time.Duration { return elapsed }, want: 14100 * time.Millisecond,
 		},
 	} {

@@ -2,19 +2,19 @@ package advert
 
 import "time"
 
-// Contest tells a node whether another one goes on speaking as the holder while the address is here. One advertisement
-// proves nothing: it may be the last of a node that gave the address away, or of one that is about to give in.
+// Contest detects another node that keeps advertising as the holder while this node holds the VIP. One advertisement
+// is not enough: it may be the last one of a node that released the VIP or is about to.
 type Contest struct {
 	// Interval between two advertisements.
 	Interval time.Duration
 
-	// since is when the other one began to speak; zero while it is silent.
+	// since is when the other holder began to advertise. Zero while it is silent.
 	since time.Time
 }
 
-// Lost enters when the other holder was heard last and since when the address is here, and returns whether the other
-// one has spoken all that time, without a pause, for longer than any take-over lasts. What it said before is how a
-// holder speaks. It has to be asked more often than once in two intervals, or twice a second.
+// Lost takes the times when the other holder was last heard and when the VIP arrived on this node. It returns true if
+// the other holder has advertised since then, without a pause, for longer than any takeover lasts. Earlier
+// advertisements do not count. The caller must call Lost at least twice a second and more than once in two intervals.
 func (c *Contest) Lost(now, heard, arrived time.Time) bool {
 	if now.Sub(heard) > 2*c.Interval+time.Second/2 {
 		c.since = time.Time{}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Group is what this node knows of its own VRRP group.
+// Group is the VRRP group of this node.
 type Group struct {
 	// RouterID is the virtual router ID of the group.
 	RouterID int
@@ -20,16 +20,16 @@ type Group struct {
 	// Own are the addresses of this node.
 	Own []netip.Addr
 
-	// Peers are the other members. Empty means that they are not known, so that any speaker may be one.
+	// Peers are the other members. Empty means unknown: any speaker may be a member.
 	Peers []netip.Addr
 
-	// ManagementPriority is the lowest priority that only the management side uses.
+	// ManagementPriority is the lowest priority that only the management cluster uses.
 	ManagementPriority int
 
 	// ControlPlane are the priorities of nodes of the control plane.
 	ControlPlane []int
 
-	// Priorities of all members. They tell a member from others where no list of peers names it.
+	// Priorities of all members. They identify members that are not in Peers.
 	Priorities []int
 }
 
@@ -48,7 +48,7 @@ const (
 	Foreign
 )
 
-// Classify says who a speaker is, and for a foreign one what collides.
+// Classify returns the kind of a speaker, and the conflict with a foreign one.
 func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 	shares := slices.ContainsFunc(heard.Addresses, func(address netip.Addr) bool {
 		return slices.Contains(g.Virtual, address)
@@ -80,7 +80,7 @@ const (
 	// foreignMemory is for how long a foreign speaker is reported after its last advertisement.
 	foreignMemory = 30 * time.Second
 
-	// maxSpeakers bounds what a flood of made-up sources can cost.
+	// maxSpeakers bounds the memory for a flood of forged sources.
 	maxSpeakers = 128
 )
 
@@ -89,19 +89,19 @@ type ForeignSpeaker struct {
 	// Source address.
 	Source netip.Addr
 
-	// Collision in words.
+	// Collision describes the conflict.
 	Collision string
 }
 
-// Ledger keeps who was heard when. It is safe for concurrent use.
+// Ledger records when each speaker was heard. It is safe for concurrent use.
 type Ledger struct {
-	mutex      sync.Mutex
-	peers      map[netip.Addr]time.Time
-	foreign    map[netip.Addr]foreigner
-	management time.Time
-	holder     time.Time
-	conflict   time.Time
-	deaf       time.Time
+	mutex       sync.Mutex
+	peers       map[netip.Addr]time.Time
+	foreign     map[netip.Addr]foreigner
+	management  time.Time
+	holder      time.Time
+	conflict    time.Time
+	unreachable time.Time
 }
 
 type foreigner struct {
@@ -109,12 +109,12 @@ type foreigner struct {
 	seen      time.Time
 }
 
-// NewLedger returns a ledger that starts to listen now: the silence of the management side is counted from here.
+// NewLedger returns a ledger that starts to listen now. The silence of the management cluster counts from now.
 func NewLedger(now time.Time) *Ledger {
 	return &Ledger{peers: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]foreigner{}, management: now}
 }
 
-// Record enters one advertisement.
+// Record records an advertisement.
 func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Advertisement) {
 	kind, collision := group.Classify(source, heard)
 	l.mutex.Lock()
@@ -141,42 +141,42 @@ func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Adv
 	}
 }
 
-// CannotHear says that an advertisement could not have arrived now, so that silence means nothing. A silence that has
-// reached the limit already is ended by the voice of the management side alone; a limit of zero is never reached.
+// CannotHear records that no advertisement can arrive now, so that silence does not count. A silence that has reached
+// the limit ends only with an advertisement of the management cluster. A limit of zero is never reached.
 func (l *Ledger) CannotHear(now time.Time, limit time.Duration) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.deaf = now
+	l.unreachable = now
 	if limit <= 0 || now.Sub(l.management) < limit {
 		l.management = now
 	}
 }
 
-// HolderHeard is when a peer last announced that it holds the VIP.
+// HolderHeard returns when a peer last advertised as the VIP holder.
 func (l *Ledger) HolderHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.holder
 }
 
-// ConflictHeard is when another node of the control plane last announced that it holds the VIP.
+// ConflictHeard returns when another control-plane node last advertised as the VIP holder.
 func (l *Ledger) ConflictHeard() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.conflict
 }
 
-// MayHaveHeld is when a peer last announced that it holds the VIP, or could have announced it without being heard.
+// MayHaveHeld returns when a peer last advertised as the VIP holder, or could have done so without being heard.
 func (l *Ledger) MayHaveHeld() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.deaf.After(l.holder) {
-		return l.deaf
+	if l.unreachable.After(l.holder) {
+		return l.unreachable
 	}
 	return l.holder
 }
 
-// Silence is for how long the management side was not heard.
+// Silence returns how long the management cluster was not heard.
 func (l *Ledger) Silence(now time.Time) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -190,7 +190,7 @@ func (l *Ledger) Peers() map[netip.Addr]time.Time {
 	return maps.Clone(l.peers)
 }
 
-// ForeignSpeakers returns the speakers that collide with the group, in the order of their addresses.
+// ForeignSpeakers returns the speakers that conflict with the group, sorted by address.
 func (l *Ledger) ForeignSpeakers(now time.Time) []ForeignSpeaker {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

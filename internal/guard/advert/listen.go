@@ -20,12 +20,12 @@ type Device struct {
 	// Name of the interface.
 	Name string
 
-	// Index of the interface; the kernel keeps it in 31 bits.
+	// Index of the interface. The kernel keeps it in 31 bits.
 	Index int32
 }
 
-// Listen calls the function for each advertisement that arrives on the interface, until the context ends. It needs
-// CAP_NET_RAW.
+// Listen calls the function for each advertisement that arrives on the interface. It blocks until the context ends.
+// It requires CAP_NET_RAW.
 func Listen(ctx context.Context, device Device, isIPv4 bool, heard func(netip.Addr, Advertisement)) error {
 	network, everywhere := "ip6:112", "::"
 	if isIPv4 {

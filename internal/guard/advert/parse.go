@@ -1,9 +1,9 @@
-// Package advert listens to VRRP advertisements on the network of the VIP of Ironic. keepalived does the work of VRRP;
-// this package only observes which peers advertise, whether the management side is alive, and whether a conflicting
-// router uses the virtual router ID or the VIP of this cluster. keepalived would at best log such a conflict.
+// Package advert listens to VRRP advertisements on the network of the VIP of Ironic. keepalived implements VRRP. This
+// package only observes which peers advertise, whether the management cluster is alive, and whether a conflicting
+// router uses the virtual router ID or the VIP.
 //
-// It believes what it hears. What follows from it are reports, and the silence of the management side, which a liar can
-// only shorten the wait for by being silent.
+// The package does not authenticate advertisements. They affect only reports, and the wait for the silence of the
+// management cluster, which a forged advertisement can only extend.
 package advert
 
 import (
@@ -11,12 +11,12 @@ import (
 	"net/netip"
 )
 
-// Advertisement is what one VRRP packet says.
+// Advertisement is the content of one VRRP packet.
 type Advertisement struct {
 	// RouterID is the virtual router ID.
 	RouterID uint8
 
-	// Priority of the speaker; 0 means that it is stepping down.
+	// Priority of the speaker. 0 means that it releases the VIP.
 	Priority uint8
 
 	// Addresses that the speaker holds.

@@ -2,30 +2,30 @@ package health
 
 import "time"
 
-// How many checks in a row change the verdict of a node without the address. It falls faster than it rises: an Ironic
-// that comes and goes must not get the address.
+// Numbers of consecutive checks that change the verdict of a node without the VIP. The verdict falls faster than it
+// rises, so that an unstable Ironic does not get the VIP.
 const (
 	downAfter = 2
 	slowAfter = 15
 	upAfter   = 3
 )
 
-// Patience is for how long the Ironic of the holder may fail: it may be slow, or its web server may start again. Taking
-// the address from it would cost its database.
+// Patience is how long the Ironic of the VIP holder may fail: it may be slow, or its web server may restart. The loss
+// of the VIP would cost its database.
 const Patience = 10 * time.Second
 
-// Debounce turns checks into a verdict. The zero value says that Ironic is not well.
+// Debounce computes a verdict from checks. The zero value is unhealthy.
 type Debounce struct {
 	well bool
-	// good counts the checks in a row that succeeded, bad those that failed since the last one that did, and missed
-	// those and the slow ones.
+	// good counts the consecutive successful checks, bad the failed ones since the last success, and missed the
+	// failed and slow ones.
 	good, bad, missed int
 
-	// last is when a check succeeded last.
+	// last is the time of the last successful check.
 	last time.Time
 }
 
-// Add enters the result of a check, and whether the node holds the address. It returns the verdict.
+// Add adds the result of a check, and whether the node holds the VIP. It returns the verdict.
 func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	switch {
 	case failure == nil:
@@ -43,12 +43,12 @@ func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	return d.well
 }
 
-// Resume says that Ironic was well when the node still held the address, until checks say otherwise.
+// Resume starts with a healthy Ironic, for a node that still held the VIP.
 func (d *Debounce) Resume(now time.Time) {
 	*d = Debounce{well: true, last: now}
 }
 
-// Reset says that Ironic is not well, until enough checks say otherwise.
+// Reset starts with an unhealthy Ironic.
 func (d *Debounce) Reset() {
 	*d = Debounce{}
 }

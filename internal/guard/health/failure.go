@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// Failure is why Ironic is not well.
+// Failure is why Ironic is not healthy.
 type Failure struct {
-	// Reason is one word from a small set, for metrics.
+	// Reason is one word of a small set, for metrics.
 	Reason string
 
-	// Cause in words.
+	// Cause is the error.
 	Cause error
 }
 
-// Error returns the cause in words.
+// Error implements error.
 func (f *Failure) Error() string {
 	return f.Cause.Error()
 }
@@ -29,7 +29,7 @@ func (f *Failure) Unwrap() error {
 	return f.Cause
 }
 
-// ReasonOf returns the reason of a failure, "Unknown" for another error and nothing for none.
+// ReasonOf returns the reason of a failure, "Unknown" for another error, and an empty string for nil.
 func ReasonOf(err error) string {
 	var failure *Failure
 	switch {
@@ -42,15 +42,15 @@ func ReasonOf(err error) string {
 	}
 }
 
-// slow is the reason of a check that ran out of time.
+// slow is the reason of a check that timed out.
 const slow = "Slow"
 
-// IsSlow says whether a check failed only because it ran out of time.
+// IsSlow returns true if a check failed only because it timed out.
 func IsSlow(err error) bool {
 	return strings.HasSuffix(ReasonOf(err), slow)
 }
 
-// reasonOf names what went wrong on the way.
+// reasonOf returns the reason of an error of the connection.
 func reasonOf(err error) string {
 	var invalid x509.CertificateInvalidError
 	var untrusted *tls.CertificateVerificationError

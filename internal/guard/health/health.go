@@ -1,8 +1,7 @@
-// Package health finds out whether the Ironic of this node is well enough to hold the address: whether it would serve
-// hosts if the address were here.
+// Package health checks whether the Ironic of this node could serve hosts if the node held the VIP.
 //
-// It fails closed. Anything but the expected answer in time means no: a slow answer, a redirect, half a document, the
-// right answer from the Ironic of another cluster, a certificate that clients of the VIP would refuse.
+// Everything but the expected answer in time counts as a failure: a slow answer, a redirect, half a document, an
+// answer of the Ironic of another cluster, a certificate that clients of the VIP would refuse.
 package health
 
 import (
@@ -22,53 +21,54 @@ import (
 	"time"
 )
 
-// Timeout bounds one check: all requests of it together.
+// Timeout is the limit of one check with all its requests.
 const Timeout = 800 * time.Millisecond
 
 // Interval is the time between the starts of two checks.
 const Interval = time.Second
 
-// maxAnswer is far more than the drivers of an Ironic take.
+// maxAnswer is far larger than the list of drivers.
 const maxAnswer = 1 << 20
 
-// Target is what is checked.
+// Target is what to check.
 type Target struct {
-	// Server is where the services of this node answer; 127.0.0.1 in production.
+	// Server is the address of the services of this node. 127.0.0.1 in production.
 	Server string
 
 	// APIPort and ImagePort of the services.
 	APIPort, ImagePort int
 
-	// Socket is where Ironic itself listens, beside its web server. It asks for no password.
+	// Socket of Ironic behind its web server. It requires no password.
 	Socket string
 
-	// Address that clients use: the certificate has to be valid for it.
+	// Address that clients use. The certificate must be valid for it.
 	Address netip.Addr
 
-	// Conductor is the name of this node's conductor.
+	// Conductor is the name of the conductor of this node.
 	Conductor string
 
 	// Authority is the file with the authorities that may have signed the certificate. It may change at any time.
 	Authority string
 
-	// Images are files that have to be served. One that vanishes is noticed after as many checks as there are images.
+	// Images are files that must be served. A check requests one of them, so it takes several checks to detect a
+	// missing one.
 	Images []string
 }
 
-// Prober checks one target. Not safe for concurrent use.
+// Prober checks one target. It is not safe for concurrent use.
 type Prober struct {
 	target Target
 	now    func() time.Time
 	trust  trust
 
-	// unread is why the authorities could not be read at the last check.
+	// unread is the error of the last read of the authorities.
 	unread error
 
-	// client asks the web server with this version of the trust, and ironic asks what is behind it.
+	// client sends requests to the web server with this version of the trust, and ironic to the socket of Ironic.
 	client, ironic *http.Client
 	version        int
 
-	// turn is the image that is looked at next. As long as complete is false, a check looks at all of them.
+	// turn is the next image. While complete is false, a check requests all of them.
 	turn     int
 	complete bool
 }
@@ -83,7 +83,7 @@ func New(target Target, now func() time.Time) (*Prober, error) {
 	return prober, nil
 }
 
-// Aim checks another target from now on, and trusts what was trusted before until the web server of the target shows a
+// Aim changes the target. The prober keeps the trusted authorities until the web server of the target shows a
 // certificate of its authority.
 func (p *Prober) Aim(target Target) {
 	p.Close()
@@ -98,8 +98,8 @@ func (p *Prober) Aim(target Target) {
 	p.client = nil
 }
 
-// connect makes a new client when other authorities are trusted than before. Each request has a connection of its own:
-// each check sees what the port answers with now.
+// connect creates a new client when the trusted authorities change. Each request has a connection of its own, so that
+// each check reaches the current process.
 func (p *Prober) connect() {
 	p.unread = p.trust.follow(p.target.Authority)
 	if p.client != nil && p.version == p.trust.version {
@@ -115,19 +115,19 @@ func (p *Prober) connect() {
 	})
 }
 
-// Unsettled says why authorities count that are not in the file. Nil when only those of the file count.
+// Unsettled returns an error while authorities count that are not in the file.
 func (p *Prober) Unsettled() error {
 	switch {
 	case p.unread != nil:
 		return p.unread
 	case len(p.trust.before) > 0:
-		return errors.New("the web server has a certificate of the authority before, which counts until it has a new one")
+		return errors.New("the web server has a certificate of the previous authority, which counts until it is replaced")
 	default:
 		return nil
 	}
 }
 
-// without is a client that follows no redirects.
+// without returns a client that follows no redirects.
 func without(transport *http.Transport) *http.Client {
 	return &http.Client{
 		Transport:     transport,
@@ -142,9 +142,9 @@ func (p *Prober) Close() {
 	}
 }
 
-// Check returns nil when Ironic is well, and a *Failure otherwise. It asks Ironic for its conductor and the web server
-// for the version of the API, which requires no credentials: these may change at any time. The first check, and one
-// after a failure, requests all images. The others request one of them, in turn.
+// Check returns nil if Ironic is healthy, and a *Failure otherwise. It requests the conductor from Ironic, and the
+// version of the API from the web server, which requires no credentials. The first check and one after a failure
+// request all images. The others request one of them, in turn.
 func (p *Prober) Check(ctx context.Context) error {
 	err := p.check(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *Prober) check(ctx context.Context) error {
 		count = min(count, 1)
 	}
 	for range count {
-		// The turn stays at an image that is missing: the next check begins with it.
+		// The next check begins with the missing image.
 		if err := p.checkImage(ctx, p.target.Images[p.turn]); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (p *Prober) check(ctx context.Context) error {
 	return nil
 }
 
-// checkConductor asks Ironic itself.
+// checkConductor sends a request to the socket of Ironic.
 func (p *Prober) checkConductor(ctx context.Context) error {
 	response, err := get(ctx, p.ironic, "http://localhost/v1/drivers")
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *Prober) checkConductor(ctx context.Context) error {
 	return judgeDrivers(body, p.target.Conductor)
 }
 
-// checkAPI asks the web server as hosts do, who have no password either.
+// checkAPI sends a request to the web server without a password, as hosts do.
 func (p *Prober) checkAPI(ctx context.Context) error {
 	address := "https://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.APIPort)) + "/v1"
 	response, err := get(ctx, p.client, address)
@@ -207,7 +207,7 @@ func (p *Prober) checkAPI(ctx context.Context) error {
 	return nil
 }
 
-// get returns the answer if it is 200.
+// get returns the response if its status is 200.
 func get(ctx context.Context, client *http.Client, address string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -224,7 +224,7 @@ func get(ctx context.Context, client *http.Client, address string) (*http.Respon
 	return response, nil
 }
 
-// judgeDrivers demands that a driver is served by our conductor.
+// judgeDrivers returns an error unless the conductor of this node serves a driver.
 func judgeDrivers(body []byte, conductor string) error {
 	var answer struct {
 		Drivers []struct {
@@ -251,7 +251,7 @@ func judgeDrivers(body []byte, conductor string) error {
 		return &Failure{"ForeignConductor", fmt.Errorf("the Ironic on this node is served by %q, not by %s",
 			slices.Compact(others), conductor)}
 	}
-	return &Failure{"NoConductor", errors.New("the Ironic API knows no driver with a conductor")}
+	return &Failure{"NoConductor", errors.New("the Ironic API has no driver with a conductor")}
 }
 
 func (p *Prober) checkImage(ctx context.Context, image string) error {
@@ -267,7 +267,7 @@ func (p *Prober) checkImage(ctx context.Context, image string) error {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK || response.ContentLength == 0 {
-		return &Failure{"ImageMissing", fmt.Errorf("the image %s is answered with %s and %d bytes",
+		return &Failure{"ImageMissing", fmt.Errorf("requesting image %s: got %s and %d bytes",
 			image, response.Status, response.ContentLength)}
 	}
 	return nil

@@ -34,7 +34,7 @@ const (
 	wellDone  = `{"drivers": [{"name": "ipmi", "hosts": []}, {"name": "redfish", "hosts": ["` + conductor + `"], "extra": 1}]}`
 )
 
-// ironic is a node with an Ironic that can be made to fail.
+// ironic is a node with an Ironic that can fail.
 type ironic struct {
 	body        string
 	status      int
@@ -47,7 +47,7 @@ type ironic struct {
 	skipImages  bool
 	gone        bool
 
-	// webStatus is what the web server answers instead of Ironic, and webGone says that there is none.
+	// webStatus is the answer of the web server instead of Ironic. webGone means that no web server runs.
 	webStatus int
 	webGone   bool
 
@@ -62,33 +62,33 @@ func TestCheck(t *testing.T) {
 		in     ironic
 		want   string
 	}{
-		"well":           {reason: "all is as it should be", in: ironic{}},
-		"without images": {reason: "images may be looked at or not", in: ironic{skipImages: true, images: map[string]int{"kernel": 404}}},
+		"well":           {reason: "all answers are good", in: ironic{}},
+		"without images": {reason: "the check of images is optional", in: ironic{skipImages: true, images: map[string]int{"kernel": 404}}},
 		"no listener":    {reason: "no process listens", in: ironic{gone: true}, want: "Refused"},
-		"slow":           {reason: "hosts would wait as well", in: ironic{slow: true}, want: "Slow"},
+		"slow":           {reason: "hosts would wait too", in: ironic{slow: true}, want: "Slow"},
 		"broken":         {reason: "Ironic without its database", in: ironic{status: 503}, want: "APIStatus"},
 		"no web server":  {reason: "hosts could not reach Ironic", in: ironic{webGone: true}, want: "Refused"},
 		"web server without Ironic": {
-			reason: "its socket is another one", in: ironic{webStatus: http.StatusServiceUnavailable}, want: "APIStatus"},
-		"web server that asks for a password": {
-			reason: "this path is open to hosts", in: ironic{webStatus: http.StatusUnauthorized}, want: "APIStatus"},
-		"redirect":    {reason: "another server may be well, this one is not", in: ironic{status: 302}, want: "APIStatus"},
-		"no content":  {reason: "only 200 is an answer", in: ironic{status: 204}, want: "APIStatus"},
-		"empty body":  {reason: "nothing is no answer", in: ironic{body: " "}, want: "BadAnswer"},
+			reason: "Ironic has another socket", in: ironic{webStatus: http.StatusServiceUnavailable}, want: "APIStatus"},
+		"web server that requires a password": {
+			reason: "hosts have no password", in: ironic{webStatus: http.StatusUnauthorized}, want: "APIStatus"},
+		"redirect":    {reason: "the server of this node must answer", in: ironic{status: 302}, want: "APIStatus"},
+		"no content":  {reason: "only 200 counts", in: ironic{status: 204}, want: "APIStatus"},
+		"empty body":  {reason: "an empty answer", in: ironic{body: " "}, want: "BadAnswer"},
 		"garbage":     {reason: "a login page of another program", in: ironic{body: "<html>"}, want: "BadAnswer"},
 		"half a body": {reason: "the connection broke", in: ironic{cut: true}, want: "Broken"},
 		"half a document": {
-			reason: "JSON has to be complete", in: ironic{body: wellDone[:len(wellDone)-3]}, want: "BadAnswer"},
-		"two documents": {reason: "it is unknown which one counts", in: ironic{body: wellDone + "{}"}, want: "BadAnswer"},
-		"wrong types":   {reason: "not the answer of Ironic", in: ironic{body: `{"drivers": {"hosts": "` + conductor + `"}}`}, want: "BadAnswer"},
+			reason: "incomplete JSON", in: ironic{body: wellDone[:len(wellDone)-3]}, want: "BadAnswer"},
+		"two documents": {reason: "more than one document", in: ironic{body: wellDone + "{}"}, want: "BadAnswer"},
+		"wrong types":   {reason: "another API", in: ironic{body: `{"drivers": {"hosts": "` + conductor + `"}}`}, want: "BadAnswer"},
 		"no drivers":    {reason: "the conductor is gone", in: ironic{body: `{"drivers": []}`}, want: "NoConductor"},
-		"null":          {reason: "valid JSON that says nothing", in: ironic{body: `null`}, want: "NoConductor"},
+		"null":          {reason: "JSON without a value", in: ironic{body: `null`}, want: "NoConductor"},
 		"no hosts":      {reason: "the conductor is gone", in: ironic{body: `{"drivers": [{"name": "redfish", "hosts": []}]}`}, want: "NoConductor"},
 		"foreign conductor": {
 			reason: "the Ironic of another cluster on our port",
 			in:     ironic{body: `{"drivers": [{"name": "redfish", "hosts": ["` + conductor + `0"]}]}`}, want: "ForeignConductor"},
 		"certificate of another address": {
-			reason: "clients of the address would refuse it",
+			reason: "clients of the VIP would refuse it",
 			in:     ironic{certificate: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }}, want: "CertificateWrong"},
 		"certificate of another authority": {
 			reason: "clients would refuse it", in: ironic{foreignCA: true}, want: "CertificateWrong"},
@@ -96,11 +96,11 @@ func TestCheck(t *testing.T) {
 			reason: "clients would refuse it",
 			in:     ironic{certificate: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }}, want: "CertificateExpired"},
 		"certificate of the future": {
-			reason: "the clock of this node is wrong, or that of the issuer",
+			reason: "the clock of this node or of the issuer is wrong",
 			in:     ironic{certificate: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }}, want: "CertificateExpired"},
 		"no ramdisk":   {reason: "hosts could not boot", in: ironic{images: map[string]int{"ramdisk": 404}}, want: "ImageMissing"},
 		"no kernel":    {reason: "hosts could not boot", in: ironic{images: map[string]int{"kernel": 500}}, want: "ImageMissing"},
-		"empty images": {reason: "a download that never got anywhere", in: ironic{emptyImages: true}, want: "ImageMissing"},
+		"empty images": {reason: "a failed download", in: ironic{emptyImages: true}, want: "ImageMissing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,8 +113,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestImagesInTurn: one image per check is enough while all is well, and a missing one fails as many checks in a row as
-// it takes to release the VIP.
+// TestImagesInTurn requests one image per check. A missing image fails as many consecutive checks as the VIP requires
+// to be released.
 func TestImagesInTurn(t *testing.T) {
 	t.Parallel()
 	var mutex sync.Mutex
@@ -146,12 +146,12 @@ func TestImagesInTurn(t *testing.T) {
 		mutex.Unlock()
 		got := health.ReasonOf(prober.Check(context.Background()))
 		if said := strings.Join(asked, " "); said != step.asked || got != step.want {
-			t.Errorf("check %d asked for %q and said %q, not %q and %q", number+1, said, got, step.asked, step.want)
+			t.Errorf("check %d requested %q and returned %q, want %q and %q", number+1, said, got, step.asked, step.want)
 		}
 	}
 }
 
-// TestExpiry: the certificate was good at the first check.
+// TestExpiry checks a certificate that expires after the first check.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	prober, clock := newProber(t, ironic{})
@@ -164,7 +164,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatItCannotRead(t *testing.T) {
+func TestNewReturnsAnError(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	garbage := filepath.Join(folder, "garbage")
@@ -196,7 +196,7 @@ func TestDebounce(t *testing.T) {
 		"1110101010":  "0011111111",
 		"00000":       "00000",
 		"11100110111": "00110000001",
-		// Slow ones count only when there are many, and do not make up for those that failed.
+		// Slow checks count only in large numbers, and do not replace failed ones.
 		"111s":                 "0011",
 		"1110s0":               "001110",
 		"1110s10":              "0011111",
@@ -217,7 +217,7 @@ func TestDebounce(t *testing.T) {
 	}
 }
 
-// TestPatience: the Ironic of the holder may be slow, and its web server may start again.
+// TestPatience tests the Ironic of the VIP holder, which may be slow, and its web server, which may restart.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
@@ -242,11 +242,11 @@ func TestPatience(t *testing.T) {
 	}
 	var debounce health.Debounce
 	if debounce.Add(failure, began, true) {
-		t.Error("an Ironic that was never well is well on the holder")
+		t.Error("an Ironic that was never healthy is healthy on the holder")
 	}
 }
 
-// api plays the Ironic API. Where it is slow it waits until it is released.
+// api is the Ironic API. A slow one blocks until it is released.
 func (in ironic) api(released <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		switch {
@@ -271,7 +271,7 @@ func (in ironic) api(released <-chan struct{}) http.Handler {
 	})
 }
 
-// webServer plays the web server before Ironic, which requires no password on one path.
+// webServer is the web server in front of Ironic, which requires no password for one path.
 func (in ironic) webServer() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		switch {
@@ -283,7 +283,7 @@ func (in ironic) webServer() http.Handler {
 	})
 }
 
-// imageServer plays the server of kernel and ramdisk.
+// imageServer serves kernel and ramdisk.
 func (in ironic) imageServer() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		image := strings.TrimPrefix(request.URL.Path, "/images/")
@@ -300,7 +300,7 @@ func (in ironic) imageServer() http.Handler {
 	})
 }
 
-// newProber starts the node. The clock starts now, and later when the number is raised.
+// newProber starts the node. The returned number of seconds advances the clock.
 func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 	t.Helper()
 	authority, pair := issue(t, in.certificate)
@@ -369,7 +369,7 @@ func portOf(t *testing.T, listener net.Listener) int {
 	return number
 }
 
-// issue makes an authority, and a certificate that it signed and the function changed.
+// issue creates an authority and a certificate that the function may change.
 func issue(t *testing.T, change func(*x509.Certificate)) ([]byte, tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

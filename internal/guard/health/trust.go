@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// trust follows the file with the authorities of the web server's certificate:
+// trust follows the file with the authorities of the certificate of the web server:
 //
 //	file                          trusted
 //	never read                    nothing
@@ -19,19 +19,19 @@ import (
 //	  certificate of its content
 //	cannot be read                as before
 //
-// The file and the certificate of the web server do not change at the same moment, and the database of Ironic must not
-// be lost because of that. The zero value is ready.
+// The file and the certificate of the web server do not change at the same moment. Without the previous authorities,
+// such a change would end the database of Ironic. The zero value is ready to use.
 type trust struct {
 	content []byte
 
-	// now are the authorities of the file, and before those that count as well.
+	// now are the authorities of the file, and before the previous ones that still count.
 	now, before []*x509.Certificate
 
-	// version changes with what is trusted.
+	// version changes with the trusted authorities.
 	version int
 }
 
-// follow reads the file. It returns an error if the file cannot be used; what was trusted before stays.
+// follow reads the file. After an error the trusted authorities stay.
 func (t *trust) follow(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *trust) follow(path string) error {
 	return nil
 }
 
-// certificates are those of a file in PEM form that can be read.
+// certificates returns the valid certificates of a PEM file.
 func certificates(content []byte) []*x509.Certificate {
 	var found []*x509.Certificate
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
@@ -60,7 +60,7 @@ func certificates(content []byte) []*x509.Certificate {
 	return found
 }
 
-// pool is all that is trusted.
+// pool returns all trusted authorities.
 func (t *trust) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, one := range slices.Concat(t.now, t.before) {
@@ -69,7 +69,7 @@ func (t *trust) pool() *x509.CertPool {
 	return pool
 }
 
-// shown notes a connection to the web server.
+// shown records a connection to the web server.
 func (t *trust) shown(connection *tls.ConnectionState) {
 	if len(t.before) == 0 {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 )
 
-// TestTrust lets the file with the authority and the certificate of the web server change in any order.
+// TestTrust changes the file with the authority and the certificate of the web server in any order.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	authorities, pairs := map[string][]byte{"garbage": []byte("x")}, map[string]tls.Certificate{}
@@ -35,15 +35,15 @@ func TestTrust(t *testing.T) {
 		"certificate first":  {"the file follows", []step{{"one", "one", "", ""}, {"one", "two", "CertificateWrong", ""}, {"two", "two", "", ""}}},
 		"there and back":     {"an edit is reverted", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"one", "one", "", ""}}},
 		"twice in a row":     {"the web server is late", []step{{"one", "one", "", ""}, {"two", "one", "", before}, {"three", "one", "", before}, {"three", "two", "", before}}},
-		"damaged, then well": {"half a write", []step{{"one", "one", "", ""}, {"garbage", "one", "", "PEM"}, {"two", "one", "", before}}},
-		"deleted":            {"the folder is gone for a moment", []step{{"one", "one", "", ""}, {"", "one", "", "no such file"}}},
-		"two in one file":    {"who rotates by hand", []step{{"one and two", "one", "", ""}, {"one and two", "two", "", ""}}},
+		"damaged, then well": {"an interrupted write", []step{{"one", "one", "", ""}, {"garbage", "one", "", "PEM"}, {"two", "one", "", before}}},
+		"deleted":            {"the folder is missing for a moment", []step{{"one", "one", "", ""}, {"", "one", "", "no such file"}}},
+		"two in one file":    {"a user rotates manually", []step{{"one and two", "one", "", ""}, {"one and two", "two", "", ""}}},
 		"the old one is over": {
-			"the new certificate was there, and the old one is that of another authority",
+			"the web server has shown the new certificate, so the old authority does not count",
 			[]step{{"one", "one", "", ""}, {"two", "one", "", before}, {"two", "two", "", ""}, {"two", "one", "CertificateWrong", ""}},
 		},
 		"reverted, over": {
-			"the file says one again, and the web server has it",
+			"the file has authority one again, and the web server its certificate",
 			[]step{{"one", "one", "", ""}, {"two", "one", "", before}, {"one", "one", "", ""}, {"one", "two", "CertificateWrong", ""}},
 		},
 	} {
@@ -62,7 +62,7 @@ func TestTrust(t *testing.T) {
 					said = err.Error()
 				}
 				if step.says == "" && said != "" || !strings.Contains(said, step.says) {
-					t.Errorf("%s: step %d: it says %q, want %q", test.reason, number+1, said, step.says)
+					t.Errorf("%s: step %d: got error %q, want %q", test.reason, number+1, said, step.says)
 				}
 			}
 		})
@@ -76,7 +76,7 @@ type witness struct {
 	pair   atomic.Pointer[tls.Certificate]
 }
 
-// write replaces the file, or removes it for nothing.
+// write replaces the file. Empty content removes it.
 func (w *witness) write(t *testing.T, content []byte) {
 	t.Helper()
 	err := os.WriteFile(w.file, content, 0o600)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clientPair is a certificate and its key in one file, as the kubelet keeps them.
+// clientPair returns the path of a file with a certificate and its key, in the format of the kubelet.
 func clientPair(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

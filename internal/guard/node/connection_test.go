@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRenewedCertificate: the kubelet replaces its certificate in place, and the next question uses it.
+// TestRenewedCertificate replaces the certificate in place, as the kubelet does. The next request uses it.
 func TestRenewedCertificate(t *testing.T) {
 	t.Parallel()
 	var last string
@@ -17,16 +17,16 @@ func TestRenewedCertificate(t *testing.T) {
 		last = string(request.TLS.PeerCertificates[0].Raw)
 		_, _ = fmt.Fprint(writer, object(`{}`))
 	})
-	ask := func() string {
+	connect := func() string {
 		t.Helper()
 		if _, err := reader.Read(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		return last
 	}
-	first := ask()
-	if ask() != first {
-		t.Error("another certificate is used, and none was renewed")
+	first := connect()
+	if connect() != first {
+		t.Error("the request uses another certificate")
 	}
 	renewed := filepath.Join(filepath.Dir(reader.Kubeconfig), "kubelet.pem")
 	if err := os.WriteFile(renewed+".new", []byte(clientPair(t)), 0o600); err != nil {
@@ -35,7 +35,7 @@ func TestRenewedCertificate(t *testing.T) {
 	if err := os.Rename(renewed+".new", renewed); err != nil {
 		t.Fatal(err)
 	}
-	if ask() == first {
-		t.Error("the kubelet renewed its certificate, and the old one goes on to be used")
+	if connect() == first {
+		t.Error("the request uses the old certificate")
 	}
 }

@@ -1,8 +1,7 @@
-// Package node reads one annotation of the Node object that the guard runs on, with the credentials of the kubelet.
+// Package node reads the annotations of the Node object of the guard with the credentials of the kubelet.
 //
-// It asks for the metadata of one object by one GET, so it needs no client library and no more rights than a kubelet
-// has. What was read is kept in a file: the answer outlives an API server that cannot be reached, and a reboot of the
-// node during that. Only an API server that answers changes it.
+// It sends one GET for the metadata of one object, so it requires no client library and no further permissions. A
+// file keeps the last answer, so that it survives a reboot while the API server is unavailable.
 package node
 
 import (
@@ -17,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeconfig holds the parts of the file that a kubelet's one uses.
+// kubeconfig has the fields that a kubeconfig of a kubelet uses.
 type kubeconfig struct {
 	CurrentContext string `json:"current-context"`
 	Contexts       []struct {
@@ -50,7 +49,7 @@ type userPart struct {
 	KeyData         string `json:"client-key-data"`
 }
 
-// access is where the API server is and how to talk to it.
+// access is the address of the API server with credentials.
 type access struct {
 	server string
 	tls    *tls.Config
@@ -119,7 +118,7 @@ func (u userPart) pair(folder string) (tls.Certificate, error) {
 	return tls.X509KeyPair(certificate, key)
 }
 
-// material returns what is given inline, or else what is in the file. Files are relative to the kubeconfig.
+// material returns the inline data, or the content of the file. Files are relative to the kubeconfig.
 func material(folder, file, inline string) ([]byte, error) {
 	if inline != "" {
 		return base64.StdEncoding.DecodeString(inline)

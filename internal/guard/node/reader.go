@@ -16,13 +16,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// requestTimeout bounds one question to the API server.
+// requestTimeout is the limit of one request to the API server.
 const requestTimeout = 4 * time.Second
 
-// maxMetadata is more than the metadata of an object can be.
+// maxMetadata is larger than the metadata of any object.
 const maxMetadata = 2 << 20
 
-// Reader reads the annotation of one Node.
+// Reader reads the annotations of one Node.
 type Reader struct {
 	// Kubeconfig is the file of the kubelet.
 	Kubeconfig string
@@ -30,17 +30,17 @@ type Reader struct {
 	// Node is the name of the Node object.
 	Node string
 
-	// Annotation is the name of the annotation, Yes the value that means yes. "false" means no.
+	// Annotation is the name of the annotation, and Yes its value for yes. "false" means no.
 	Annotation, Yes string
 
-	// Peers is the name of another annotation.
+	// Peers is the name of the annotation with peers.
 	Peers string
 
-	// Caches are files that keep the last answer. All are written, and the first one that can be read counts.
+	// Caches are files that keep the last answer. Store writes all of them, and Cached reads the first valid one.
 	Caches []string
 }
 
-// Said is what the annotations of a Node say.
+// Said are the values of the annotations of a Node.
 type Said struct {
 	// Armed is the meaning of Reader.Annotation.
 	Armed policy.Answer
@@ -49,7 +49,7 @@ type Said struct {
 	Peers string
 }
 
-// answer is what a cache holds. It is good for the node and the annotation that it was read from.
+// answer is the content of a cache. It is valid for one node and annotation.
 type answer struct {
 	Node       string        `json:"node"`
 	Annotation string        `json:"annotation"`
@@ -57,9 +57,8 @@ type answer struct {
 	Peers      string        `json:"peers,omitempty"`
 }
 
-// Read asks the API server, over a connection of its own: the kubelet renews its certificate in place, and behind the
-// same address there may be another API server. Without an answer it returns an error, and the last answer should go on
-// to count.
+// Read requests the Node over a new connection: the kubelet renews its certificate in place, and another API server
+// may have the same address. After an error, the caller should keep the last answer.
 func (r *Reader) Read(ctx context.Context) (Said, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
@@ -82,7 +81,7 @@ func (r *Reader) meaning(annotations map[string]string) policy.Answer {
 	}
 }
 
-// Cached returns the last answer, and nothing when there was none for this node and annotation.
+// Cached returns the last answer. It is empty if there was none for this node and annotation.
 func (r *Reader) Cached() Said {
 	for _, path := range r.Caches {
 		content, err := os.ReadFile(path)
@@ -97,7 +96,7 @@ func (r *Reader) Cached() Said {
 	return Said{}
 }
 
-// Store writes the caches that do not hold the answer yet.
+// Store writes the caches that differ from the answer.
 func (r *Reader) Store(said Said) error {
 	content, err := json.Marshal(answer{r.Node, r.Annotation, said.Armed, said.Peers})
 	if err != nil {
@@ -113,7 +112,7 @@ func (r *Reader) Store(said Said) error {
 	return errors.Join(failures...)
 }
 
-// get returns the annotations; a Node that does not exist has none.
+// get returns the annotations. A Node that does not exist has none.
 func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -126,7 +125,7 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The rest of a Node is some ten times larger and changes all the time.
+	// The rest of a Node is some ten times larger and changes often.
 	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
 	request.Header.Set("User-Agent", "metal3-guard")
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: access.tls, DisableKeepAlives: true}}
@@ -165,8 +164,8 @@ func decode(body io.Reader, name string) (map[string]string, error) {
 	return object.Metadata.Annotations, nil
 }
 
-// confirmNotFound believes a 404 only if an API server says that it misses the object: a proxy in front of it that has
-// lost its way says 404 too.
+// confirmNotFound returns an error unless an API server reports that the object does not exist: a misconfigured proxy
+// answers 404 too.
 func confirmNotFound(body io.Reader) error {
 	var status struct {
 		Kind   string `json:"kind"`

@@ -21,7 +21,7 @@ import (
 
 const annotation = "example.org/armed"
 
-// object is what the API server answers about a Node.
+// object returns the answer of the API server for a Node.
 func object(annotations string) string {
 	return `{"kind": "PartialObjectMetadata", "metadata": {"name": "node-1", "annotations": ` + annotations + `}}`
 }
@@ -38,15 +38,15 @@ func TestRead(t *testing.T) {
 	}{
 		"yes":            {reason: "armed", body: object(`{"example.org/armed": "true"}`), want: policy.Yes},
 		"no":             {reason: "withdrawn", body: object(`{"example.org/armed": "false"}`), want: policy.No},
-		"neither":        {reason: "not ours to read", body: object(`{"example.org/armed": "yes"}`), want: policy.Unclear},
+		"neither":        {reason: "neither true nor false", body: object(`{"example.org/armed": "yes"}`), want: policy.Unclear},
 		"nothing":        {reason: "no annotation is set", body: object(`{"other": "true"}`)},
 		"no annotations": {reason: "no annotation is set", body: object(`null`)},
 		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},
-		"no API server":  {reason: "a proxy says 404 too", status: 404, body: "not here", failed: true},
-		"forbidden":      {reason: "the credentials are wrong; that says nothing of the node", status: 403, body: notFound, failed: true},
+		"no API server":  {reason: "a proxy may answer 404 too", status: 404, body: "not here", failed: true},
+		"forbidden":      {reason: "invalid credentials are no answer about the node", status: 403, body: notFound, failed: true},
 		"down":           {reason: "an outage", status: 503, failed: true},
 		"garbage":        {reason: "no answer", body: "<html>", failed: true},
-		"another Node":   {reason: "no answer about us", body: strings.Replace(object(`{"example.org/armed": "true"}`), "node-1", "node-2", 1), failed: true},
+		"another Node":   {reason: "an answer about another node", body: strings.Replace(object(`{"example.org/armed": "true"}`), "node-1", "node-2", 1), failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestCache(t *testing.T) {
 		Caches: []string{filepath.Join(folder, "first", "cache"), filepath.Join(folder, "second", "cache")},
 	}
 	if got := reader.Cached(); got != (node.Said{}) {
-		t.Errorf("nothing was read, and the cache says %q", got)
+		t.Errorf("the cache is empty, but got %q", got)
 	}
 	yes, no := node.Said{Armed: policy.Yes, Peers: "192.0.2.1"}, node.Said{Armed: policy.No}
 	if err := reader.Store(yes); err != nil {
@@ -83,7 +83,7 @@ func TestCache(t *testing.T) {
 	}
 	for _, lost := range reader.Caches {
 		if got := reader.Cached(); got != yes {
-			t.Errorf("before %s was lost the cache says %q", lost, got)
+			t.Errorf("before %s was lost, the cache has %q", lost, got)
 		}
 		if err := os.Remove(lost); err != nil {
 			t.Fatal(err)
@@ -106,11 +106,11 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := reader.Cached(); got != no {
-		t.Errorf("one cache is damaged, and the other says %q", got)
+		t.Errorf("with one damaged cache got %q", got)
 	}
 }
 
-func TestKubeconfigThatCannotBeUsed(t *testing.T) {
+func TestInvalidKubeconfig(t *testing.T) {
 	t.Parallel()
 	good := newReader(t, func(http.ResponseWriter, *http.Request) {})
 	content, err := os.ReadFile(good.Kubeconfig)
@@ -145,7 +145,7 @@ func TestKubeconfigThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// newReader starts an API server and writes the kubeconfig of a kubelet for it.
+// newReader starts an API server and writes a kubeconfig of a kubelet for it.
 func newReader(t *testing.T, handler http.HandlerFunc) node.Reader {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)

@@ -1,8 +1,8 @@
-// Package policy decides whether this node may hold the VIP of Ironic. It is pure: what it knows is in Observation.
+// Package policy decides whether this node may hold the VIP of Ironic. It is pure: Observation is its only input.
 //
-// In doubt a node may not hold the VIP. The one exception is the management side: it holds the VIP from the start and
+// By default a node may not hold the VIP. The exception is a management node: it holds the VIP from the start and
 // loses it only by demotion, because no other node serves Ironic before the handover. After the handover a management
-// Ironic that holds the VIP still knows the hosts and keeps the VIP. If it loses the VIP, its database is empty, and it
+// Ironic that holds the VIP still has its nodes and keeps the VIP. If it loses the VIP, its database is empty, and it
 // does not reclaim the VIP.
 //
 //	who            override file   node annotation   handed over   armed
@@ -28,58 +28,58 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Answer is what a person or a controller said. Empty means no answer.
+// Answer is the answer of a user or a controller. Empty means no answer.
 type Answer string
 
 // Values of Answer.
 const (
-	// Yes lets the node hold the address.
+	// Yes lets the node hold the VIP.
 	Yes Answer = "yes"
 
-	// No keeps the node from holding it.
+	// No forbids the VIP.
 	No Answer = "no"
 
-	// Unclear is an answer that cannot be read.
+	// Unclear is an invalid answer.
 	Unclear Answer = "unclear"
 )
 
-// Observation is all that counts.
+// Observation is the input of a decision.
 type Observation struct {
-	// Role of the node. An unknown one is never armed.
+	// Role of the node. A node with an unknown role is never armed.
 	Role vip.Role
 
-	// Takeover of a control-plane node. An unknown one never arms.
+	// Takeover of a control-plane node. An unknown value never arms it.
 	Takeover vip.Takeover
 
-	// Override is the file on the node.
+	// Override is the answer in the file on the node.
 	Override Answer
 
-	// Annotation is the annotation of the node's own Node object, as last read.
+	// Annotation is the last read annotation of the Node object of this node.
 	Annotation Answer
 
-	// HandedOver says that the management side gave the cluster to its own control plane.
+	// HandedOver is true if the management cluster has handed the cluster over to its control plane.
 	HandedOver bool
 
-	// Holding says that this node has the address.
+	// Holding is true if this node has the VIP.
 	Holding bool
 
-	// Silence is for how long the management side was not heard, while it could have been.
+	// Silence is how long the management node was not heard, while it could have been.
 	Silence time.Duration
 
-	// SilenceLimit is after how much silence the node is armed. Zero means never.
+	// SilenceLimit is the silence that arms the node. Zero means never.
 	SilenceLimit time.Duration
 }
 
-// Decision is whether the node may hold the address, and why.
+// Decision is whether the node may hold the VIP, and the reason.
 type Decision struct {
-	// Armed lets keepalived hold the address.
+	// Armed lets keepalived hold the VIP.
 	Armed bool
 
-	// Reason is one word for logs and metrics; it changes only when the facts do.
+	// Reason is one word for logs and metrics. It changes only with the input.
 	Reason string
 }
 
-// Decide judges what was observed.
+// Decide returns the decision for an observation.
 func Decide(seen Observation) Decision {
 	switch seen.Override {
 	case "":
@@ -136,12 +136,12 @@ func unlessRefused(annotation Answer, reason string) Decision {
 	return Decision{Armed: true, Reason: reason}
 }
 
-// coldGrace is how long Ironic may take to start on a node that has just got the address.
+// coldGrace is the time for Ironic to start on a node that has just got the VIP.
 const coldGrace = 2 * time.Minute
 
-// Fit says whether the state of Ironic lets the node hold the address. With a cold standby Ironic runs only where the
-// address is, so a node without it is given the benefit of the doubt, and one that has just got it some time. If Ironic
-// does not come up in that time, another node gets its turn.
+// Fit returns true if the state of Ironic lets the node hold the VIP. With a cold standby Ironic runs only on the VIP
+// holder. A node without the VIP therefore counts as fit, and a new holder for coldGrace. If Ironic does not start in
+// that time, another node gets the VIP.
 func Fit(standby vip.Standby, healthy, holding bool, holdingFor time.Duration) bool {
 	return healthy || standby == vip.Cold && (!holding || holdingFor < coldGrace)
 }

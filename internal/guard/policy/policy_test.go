@@ -24,11 +24,11 @@ func TestDecide(t *testing.T) {
 		want   policy.Decision
 	}{
 		"nothing": {
-			reason: "who knows nothing holds nothing",
+			reason: "an empty observation",
 			want:   policy.Decision{Reason: "UnknownRole"},
 		},
 		"unknown takeover": {
-			reason: "a policy of a newer version is not guessed",
+			reason: "a value of a newer version",
 			in:     with(func(o *policy.Observation) { o.Takeover = "Sometimes"; o.Annotation = policy.Yes }),
 			want:   policy.Decision{Reason: "UnknownTakeover"},
 		},
@@ -38,47 +38,47 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
 		"management, demoted by annotation": {
-			reason: "the controller says so",
+			reason: "the controller decides",
 			in:     policy.Observation{Role: vip.Management, Annotation: policy.No},
 			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
 		},
 		"management, demoted by file": {
-			reason: "a person says so",
+			reason: "a user decides",
 			in:     policy.Observation{Role: vip.Management, Override: policy.No},
 			want:   policy.Decision{Reason: "DisarmedByFile"},
 		},
 		"management, garbage in the file": {
-			reason: "the user wrote it for a reason",
+			reason: "an invalid override means no",
 			in:     policy.Observation{Role: vip.Management, Override: policy.Unclear},
 			want:   policy.Decision{Reason: "UnreadableFile"},
 		},
-		"management, handed over while it holds the address": {
-			reason: "its Ironic knows the hosts; the next one has to learn them",
+		"management, handed over while it holds the VIP": {
+			reason: "its Ironic has the nodes; the next one is empty",
 			in:     policy.Observation{Role: vip.Management, HandedOver: true, Holding: true},
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
-		"management, handed over and without the address": {
-			reason: "it came back, and the control plane serves Ironic",
+		"management, handed over and without the VIP": {
+			reason: "the control plane serves Ironic",
 			in:     policy.Observation{Role: vip.Management, HandedOver: true},
 			want:   policy.Decision{Reason: "HandedOver"},
 		},
-		"management, handed over and demoted while it holds the address": {
-			reason: "no is an answer",
+		"management, handed over and demoted while it holds the VIP": {
+			reason: "false has precedence",
 			in:     policy.Observation{Role: vip.Management, HandedOver: true, Holding: true, Annotation: policy.No},
 			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
 		},
 		"management, handed over and armed by file": {
-			reason: "the person on the node has the last word",
+			reason: "the override file has precedence",
 			in:     policy.Observation{Role: vip.Management, HandedOver: true, Override: policy.Yes},
 			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
 		},
-		"management, not handed over and without the address": {
+		"management, not handed over and without the VIP": {
 			reason: "it reclaims the VIP",
 			in:     policy.Observation{Role: vip.Management, Annotation: policy.Unclear},
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
 		"control plane, handed over": {
-			reason: "the word is for the other side",
+			reason: "the handover matters only for management nodes",
 			in:     with(func(o *policy.Observation) { o.HandedOver = true; o.Annotation = policy.Yes }),
 			want:   policy.Decision{Armed: true, Reason: "ArmedByAnnotation"},
 		},
@@ -88,27 +88,27 @@ func TestDecide(t *testing.T) {
 			want:   policy.Decision{Reason: "WaitingForMove"},
 		},
 		"after the move": {
-			reason: "only a controller in the moved cluster writes the annotation",
+			reason: "only a controller in the target cluster writes the annotation",
 			in:     with(func(o *policy.Observation) { o.Annotation = policy.Yes }),
 			want:   policy.Decision{Armed: true, Reason: "ArmedByAnnotation"},
 		},
-		"after the move, held back by file": {
-			reason: "the person on the node has the last word",
+		"after the move, disarmed by file": {
+			reason: "the override file has precedence",
 			in:     with(func(o *policy.Observation) { o.Annotation = policy.Yes; o.Override = policy.No }),
 			want:   policy.Decision{Reason: "DisarmedByFile"},
 		},
 		"before the move, armed by file": {
-			reason: "the person on the node has the last word",
+			reason: "the override file has precedence",
 			in:     with(func(o *policy.Observation) { o.Override = policy.Yes }),
 			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
 		},
 		"unclear annotation": {
-			reason: "an answer that cannot be read is no yes",
+			reason: "an invalid answer does not arm",
 			in:     with(func(o *policy.Observation) { o.Annotation = policy.Unclear }),
 			want:   policy.Decision{Reason: "WaitingForMove"},
 		},
 		"silence without a limit": {
-			reason: "the dead-man switch is opt-in",
+			reason: "arming by silence is opt-in",
 			in:     with(func(o *policy.Observation) { o.Silence = 1000 * time.Hour }),
 			want:   policy.Decision{Reason: "WaitingForMove"},
 		},
@@ -120,24 +120,24 @@ func TestDecide(t *testing.T) {
 			want: policy.Decision{Reason: "WaitingForMove"},
 		},
 		"silence at the limit": {
-			reason: "management was lost before the move",
+			reason: "the management cluster was lost before the move",
 			in:     with(func(o *policy.Observation) { o.Silence, o.SilenceLimit = 15*time.Minute, 15*time.Minute }),
 			want:   policy.Decision{Armed: true, Reason: "ManagementSilent"},
 		},
 		"silence against a no": {
-			reason: "silence is a guess, no is an answer",
+			reason: "false has precedence over silence",
 			in: with(func(o *policy.Observation) {
 				o.Silence, o.SilenceLimit, o.Annotation = time.Hour, time.Minute, policy.No
 			}),
 			want: policy.Decision{Reason: "DisarmedByAnnotation"},
 		},
 		"always": {
-			reason: "from the first boot on",
+			reason: "armed from the first boot",
 			in:     with(func(o *policy.Observation) { o.Takeover = vip.Always }),
 			want:   policy.Decision{Armed: true, Reason: "Always"},
 		},
 		"always, but no": {
-			reason: "the controller can drain a node",
+			reason: "the controller may disarm a node",
 			in:     with(func(o *policy.Observation) { o.Takeover = vip.Always; o.Annotation = policy.No }),
 			want:   policy.Decision{Reason: "DisarmedByAnnotation"},
 		},
@@ -167,14 +167,14 @@ func TestFit(t *testing.T) {
 		since            time.Duration
 		want             bool
 	}{
-		"warm, well":                {reason: "all is well", standby: vip.Warm, healthy: true, want: true},
-		"warm, not well":            {reason: "a warm standby has to be well before", standby: vip.Warm},
-		"warm, not well, new":       {reason: "it had to be well before", standby: vip.Warm, holding: true},
-		"cold, elsewhere":           {reason: "Ironic does not run here yet", standby: vip.Cold, want: true},
-		"cold, has just come":       {reason: "Ironic is starting", standby: vip.Cold, holding: true, since: time.Minute, want: true},
-		"cold, does not come up":    {reason: "another node gets its turn", standby: vip.Cold, holding: true, since: time.Hour},
-		"cold, up":                  {reason: "Ironic came up", standby: vip.Cold, healthy: true, holding: true, since: time.Hour, want: true},
-		"unknown standby, not well": {reason: "in doubt as warm", standby: "Tepid"},
+		"warm, well":                {reason: "Ironic is healthy", standby: vip.Warm, healthy: true, want: true},
+		"warm, not well":            {reason: "a warm standby must be healthy before it claims the VIP", standby: vip.Warm},
+		"warm, not well, new":       {reason: "a warm standby must be healthy before it claims the VIP", standby: vip.Warm, holding: true},
+		"cold, elsewhere":           {reason: "Ironic does not run on this node yet", standby: vip.Cold, want: true},
+		"cold, new holder":          {reason: "Ironic is starting", standby: vip.Cold, holding: true, since: time.Minute, want: true},
+		"cold, not started":         {reason: "another node gets the VIP", standby: vip.Cold, holding: true, since: time.Hour},
+		"cold, started":             {reason: "Ironic has started", standby: vip.Cold, healthy: true, holding: true, since: time.Hour, want: true},
+		"unknown standby, not well": {reason: "counts as warm", standby: "Tepid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

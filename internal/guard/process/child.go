@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Child is a program that was started.
+// Child is a started program.
 type Child struct {
 	pid    int
 	reaper *Reaper
@@ -17,7 +17,7 @@ type Child struct {
 	status syscall.WaitStatus
 }
 
-// PID of the child. After the child is done the number may belong to another process.
+// PID of the child. After the child is done the PID may belong to another process.
 func (c *Child) PID() int {
 	return c.pid
 }
@@ -27,7 +27,7 @@ func (c *Child) Done() <-chan struct{} {
 	return c.done
 }
 
-// Signal sends a signal. A child that has ended gets none, and no other process with its number does.
+// Signal sends a signal. After the child has ended it sends none, so that it cannot reach another process.
 func (c *Child) Signal(number syscall.Signal) error {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
@@ -40,8 +40,7 @@ func (c *Child) Signal(number syscall.Signal) error {
 	return nil
 }
 
-// Catches returns true once the child does something of its own with a signal, instead of ending. It returns false for
-// a child that has ended.
+// Catches returns true if the child handles a signal. It returns false for a child that has ended.
 func (c *Child) Catches(number syscall.Signal) bool {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
@@ -57,32 +56,32 @@ func (c *Child) Catches(number syscall.Signal) bool {
 	return err == nil && mask>>(number-1)&1 == 1
 }
 
-// Kill ends the child and all of its process group at once, without asking. It does not wait for that. A child that has
-// ended is left alone: see KillLeft for what it left behind.
+// Kill kills the child and its process group. It does not block. After the child has ended it does nothing: see
+// KillLeft.
 func (c *Child) Kill() {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
 	if c.reaper.children[c.pid] == c {
-		// The only possible error says that the process group is empty.
+		// The only possible error is that the process group is empty.
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	}
 }
 
-// KillLeft ends what a child that has ended has left behind: its process group, and in process 1 of a container all
-// others there. It returns true while some of it is there, which only process 1 can tell.
+// KillLeft kills the process group of a child that has ended, and in process 1 of a container all other processes. It
+// returns true while some of them exist, which only process 1 can detect.
 func (c *Child) KillLeft() bool {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
 	return c.reaper.children[c.pid] != c && syscall.Kill(c.target(), syscall.SIGKILL) == nil && c.reaper.adopts
 }
 
-// Freeze stops the child and all of its process group where they are. Process 1 of a container stops all others there:
-// a process may have left the group.
+// Freeze stops the child and its process group with SIGSTOP. Process 1 of a container stops all other processes,
+// because a process may have left the group.
 func (c *Child) Freeze() error {
 	return c.signalAll(syscall.SIGSTOP)
 }
 
-// Thaw lets what Freeze stopped continue.
+// Thaw continues the processes that Freeze stopped.
 func (c *Child) Thaw() error {
 	return c.signalAll(syscall.SIGCONT)
 }
@@ -94,12 +93,12 @@ func (c *Child) signalAll(number syscall.Signal) error {
 		return nil
 	}
 	if err := syscall.Kill(c.target(), number); err != nil {
-		return fmt.Errorf("sending %s to process %d and what it started: %w", number, c.pid, err)
+		return fmt.Errorf("sending %s to process %d and its child processes: %w", number, c.pid, err)
 	}
 	return nil
 }
 
-// target is the argument of kill for the child and all processes that it has started.
+// target returns the argument of kill for the child and all its processes.
 func (c *Child) target() int {
 	if c.reaper.adopts {
 		return -1
@@ -107,7 +106,8 @@ func (c *Child) target() int {
 	return -c.pid
 }
 
-// Stop asks the child to end and returns when it has. After the grace period it is killed, and false is returned.
+// Stop sends SIGTERM and blocks until the child has ended. After the grace period it kills the child and returns
+// false.
 func (c *Child) Stop(grace time.Duration) bool {
 	_ = c.Signal(syscall.SIGTERM)
 	patience := time.NewTimer(grace)
@@ -122,7 +122,7 @@ func (c *Child) Stop(grace time.Duration) bool {
 	}
 }
 
-// ExitCode is the code as a shell counts it: 128 and the signal for a child that was killed. Only valid after Done.
+// ExitCode returns the exit code as in a shell: 128 plus the signal for a killed child. Valid only after Done.
 func (c *Child) ExitCode() int {
 	if c.status.Signaled() {
 		return 128 + int(c.status.Signal())
@@ -130,7 +130,7 @@ func (c *Child) ExitCode() int {
 	return c.status.ExitStatus()
 }
 
-// Ending says in words how the child ended. Only valid after Done.
+// Ending describes how the child ended. Valid only after Done.
 func (c *Child) Ending() string {
 	if c.status.Signaled() {
 		return "killed by " + c.status.Signal().String()

@@ -1,9 +1,8 @@
-// Package process starts the programs that the guard answers for, and collects what has died.
+// Package process starts the child processes of the guard, and collects dead processes.
 //
-// A child shares the fate of its parent: the kernel sends it SIGTERM when the parent is gone, however the parent went.
-// The kernel means the thread that started the child, so that thread is kept for as long as the child lives.
+// The kernel kills a child when its parent thread ends. Therefore the thread that started the child stays locked as
+// long as the child lives.
 //
-// The guard is process 1 of its container, so it also collects processes that others left behind. The package os/exec
-// cannot be used beside that: both would wait for the same children. Outside of a container the package
-// collects its own children only, because other processes have other parents.
+// The guard is process 1 of its container, so it also collects orphaned processes. Package os/exec would wait for the
+// same children and cannot be used. Outside of a container the package collects only its own children.
 package process

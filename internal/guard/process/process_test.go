@@ -22,7 +22,7 @@ import (
 
 const patience = 20 * time.Second
 
-// helper makes the test program play the guard: it starts a child, says its number, and waits to be killed.
+// helper makes the test program a guard: it starts a child, prints its PID, and waits to be killed.
 const helper = "GUARD_TEST_PLAYS_PARENT"
 
 func TestMain(m *testing.M) {
@@ -30,22 +30,22 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "init":
-		os.Exit(playInit())
+		os.Exit(runInit())
 	case "doomed":
-		os.Exit(playDoomed())
+		os.Exit(runDoomed())
 	}
 	child, err := process.NewReaper().Start(process.Program{Path: "/bin/sleep", Arguments: []string{"1000"}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// Another thread may come and go: the child belongs to the one that started it.
+	// The child belongs to the thread that started it, so other threads may end.
 	fmt.Println(child.PID())
 	<-child.Done()
 }
 
-// playInit is process 1: it runs a program that leaves another one behind, and ends well when both were collected.
-func playInit() int {
+// runInit is process 1. It runs a program that leaves an orphan, and succeeds when both were collected.
+func runInit() int {
 	child, err := process.NewReaper().Start(process.Program{
 		Path: "/bin/sh", Arguments: []string{"-c", "sleep 0.2 & exit 5"},
 	})
@@ -66,8 +66,8 @@ func playInit() int {
 	return 12
 }
 
-// playDoomed is process 1: it runs a program that says so when it is asked to end, and waits to be killed.
-func playDoomed() int {
+// runDoomed is process 1. It runs a program that prints SIGTERM, and waits to be killed.
+func runDoomed() int {
 	child, err := process.NewReaper().Start(process.Program{
 		Path: "/bin/sh", Arguments: []string{"-c", "trap 'echo asked' TERM; echo ready; while :; do :; done"}, Output: os.Stdout,
 	})
@@ -78,8 +78,8 @@ func playDoomed() int {
 	return 11
 }
 
-// TestNoProcessGetsSIGTERMWhenProcess1IsKilled: the kernel kills all programs of a container with its process 1. A
-// keepalived that gets SIGTERM before releases the VIP, although the guard is back within its lease.
+// TestNoProcessGetsSIGTERMWhenProcess1IsKilled kills process 1. The kernel must kill all programs of the container
+// without SIGTERM: after SIGTERM keepalived would release the VIP, although the guard restarts within its lease.
 func TestNoProcessGetsSIGTERMWhenProcess1IsKilled(t *testing.T) {
 	t.Parallel()
 	const attempts = 20
@@ -95,7 +95,7 @@ func TestNoProcessGetsSIGTERMWhenProcess1IsKilled(t *testing.T) {
 		err = command.Start()
 		_ = write.Close()
 		if errors.Is(err, syscall.EPERM) {
-			t.Skip("needs root, to be process 1 somewhere")
+			t.Skip("requires root to be process 1")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestNoProcessGetsSIGTERMWhenProcess1IsKilled(t *testing.T) {
 		if err := command.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		// Process 1 is gone when all programs of its container are.
+		// Wait returns after all programs of the container have ended.
 		_ = command.Wait()
 		if left, err := io.ReadAll(said); err != nil || len(left) != 0 {
 			t.Fatalf("the program said %q: %v", left, err)
@@ -116,14 +116,14 @@ func TestNoProcessGetsSIGTERMWhenProcess1IsKilled(t *testing.T) {
 	}
 }
 
-func TestProcess1CollectsWhatOthersLeaveBehind(t *testing.T) {
+func TestProcess1CollectsOrphans(t *testing.T) {
 	t.Parallel()
 	command := exec.CommandContext(context.Background(), os.Args[0])
 	command.Env = append(os.Environ(), helper+"=init")
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	err := command.Run()
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("needs root, to be process 1 somewhere")
+		t.Skip("requires root to be process 1")
 	}
 	if err != nil {
 		t.Errorf("process 1 ended with %v", err)
@@ -143,7 +143,7 @@ func TestChild(t *testing.T) {
 		"ends well": {script: "exit 0", ending: "exit code 0"},
 		"fails":     {script: "exit 7", code: 7, ending: "exit code 7"},
 		"is killed": {script: "echo ready; exec sleep 1000", signal: syscall.SIGKILL, code: 137, ending: "killed by killed"},
-		// A shell cannot trap what was ignored when it was started, as SIGHUP is below nohup.
+		// A shell cannot trap signals that were ignored at its start, as SIGHUP is with nohup.
 		"gets a signal":  {script: "trap 'exit 3' USR1; echo ready; while :; do sleep 0.1; done", signal: syscall.SIGUSR1, code: 3, ending: "exit code 3"},
 		"writes to both": {script: "echo ready; echo ready >&2; exit 4", code: 4, ending: "exit code 4"},
 	} {
@@ -199,7 +199,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !polite.Stop(patience) {
-		t.Error("a child that listens was killed")
+		t.Error("a child that handles SIGTERM was killed")
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -217,14 +217,14 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if deaf.Stop(50 * time.Millisecond) {
-		t.Error("a child that does not listen ended by itself")
+		t.Error("a child that ignores SIGTERM ended by itself")
 	}
 	if deaf.ExitCode() != 137 {
 		t.Errorf("it ended with %d", deaf.ExitCode())
 	}
 }
 
-// TestKill ends a child that cannot be asked, and what it has started.
+// TestKill kills a child that ignores SIGTERM, and its child process.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	reaper := process.NewReaper()
@@ -257,7 +257,7 @@ func TestKill(t *testing.T) {
 	for began := time.Now(); alive(pid); <-time.After(5 * time.Millisecond) {
 		if time.Since(began) > patience {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatal("what the child has started outlived it")
+			t.Fatal("the process of the child outlived it")
 		}
 	}
 	child.Kill()
@@ -280,7 +280,7 @@ func TestManyChildrenEndAtOnce(t *testing.T) {
 	}
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStartReturnsAnError(t *testing.T) {
 	t.Parallel()
 	reaper := process.NewReaper()
 	t.Cleanup(reaper.Close)
@@ -290,7 +290,7 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestSharedFate kills the parent without giving it a chance to do anything.
+// TestSharedFate kills the parent with SIGKILL.
 func TestSharedFate(t *testing.T) {
 	t.Parallel()
 	parent := exec.CommandContext(context.Background(), os.Args[0])
@@ -311,7 +311,7 @@ func TestSharedFate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !alive(pid) {
-		t.Fatal("the child did not live to begin with")
+		t.Fatal("the child did not start")
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
@@ -323,7 +323,7 @@ func TestSharedFate(t *testing.T) {
 	}
 }
 
-// alive says whether the process runs. A zombie does not.
+// alive returns true if the process runs and is no zombie.
 func alive(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Program is what to run.
+// Program is a program to run.
 type Program struct {
 	// Path of the executable file.
 	Path string
@@ -21,11 +21,11 @@ type Program struct {
 	// Variables like NAME=value are added to the environment of this process.
 	Variables []string
 
-	// Output receives what the program writes to its standard output and standard error. Nil throws it away.
+	// Output receives standard output and standard error. Nil discards them.
 	Output *os.File
 }
 
-// Reaper starts children and collects them when they end. The zero value is not ready: use NewReaper.
+// Reaper starts children and collects them when they end. Use NewReaper.
 type Reaper struct {
 	mutex    sync.Mutex
 	children map[int]*Child
@@ -34,8 +34,7 @@ type Reaper struct {
 	stop     chan struct{}
 }
 
-// NewReaper returns a Reaper that collects children until Close. As process 1 it also collects those that others left
-// behind.
+// NewReaper returns a Reaper that collects children until Close. As process 1 it also collects orphans.
 func NewReaper() *Reaper {
 	reaper := &Reaper{
 		children: map[int]*Child{},
@@ -48,13 +47,13 @@ func NewReaper() *Reaper {
 	return reaper
 }
 
-// Close stops collecting. Children that still run go on.
+// Close stops collecting. Running children continue.
 func (r *Reaper) Close() {
 	signal.Stop(r.ended)
 	close(r.stop)
 }
 
-// Start runs the program. The caller stops the child, or waits until it is done.
+// Start runs the program. The caller must stop the child, or wait until it is done.
 func (r *Reaper) Start(program Program) (*Child, error) {
 	type result struct {
 		child *Child
@@ -62,7 +61,7 @@ func (r *Reaper) Start(program Program) (*Child, error) {
 	}
 	started := make(chan result)
 	go func() {
-		// Never unlocked: a thread that dies takes the child with it, so this one waits for the child.
+		// Never unlocked: the kernel kills the child when its parent thread ends.
 		runtime.LockOSThread()
 		child, err := r.fork(program)
 		started <- result{child, err}
@@ -87,7 +86,7 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	if program.Output != nil {
 		output = program.Output.Fd()
 	}
-	// Held while forking, so that a child that ends at once is known when it is collected.
+	// Held during the fork, so that a child that ends at once is known when it is collected.
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	//nolint:gosec // The command line of the guard names the program.
@@ -104,9 +103,9 @@ func (r *Reaper) fork(program Program) (*Child, error) {
 	return child, nil
 }
 
-// attributes ask for a group of its own, so that Kill ends what the child has started as well, and for a child that
-// does not survive this process. The kernel kills all processes of a container with process 1: a SIGTERM before that
-// would make keepalived release the VIP.
+// attributes request a process group for the child, so that Kill also kills its processes, and SIGKILL for the child
+// when this process ends. The kernel kills all processes of a container with process 1. A SIGTERM before that would
+// make keepalived release the VIP.
 func (r *Reaper) attributes() *syscall.SysProcAttr {
 	if r.adopts {
 		return &syscall.SysProcAttr{Setpgid: true}
@@ -125,7 +124,7 @@ func (r *Reaper) collect() {
 	}
 }
 
-// reap collects all that have ended: one signal may stand for many.
+// reap collects all ended children: one signal may stand for several.
 func (r *Reaper) reap() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

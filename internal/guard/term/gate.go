@@ -12,7 +12,7 @@ const (
 	Ended   Process = "Ended"
 )
 
-// Action is what a gate does with Ironic.
+// Action is an action of a gate on Ironic.
 type Action string
 
 // Values of Action.
@@ -20,47 +20,47 @@ const (
 	// Leave changes nothing.
 	Leave Action = "Leave"
 
-	// Freeze stops all processes of Ironic where they are.
+	// Freeze stops all processes of Ironic with SIGSTOP.
 	Freeze Action = "Freeze"
 
-	// Thaw lets them continue.
+	// Thaw continues them.
 	Thaw Action = "Thaw"
 
-	// Restart starts an Ironic that ended, with its database.
+	// Restart restarts an ended Ironic with its database.
 	Restart Action = "Restart"
 
-	// Kill ends Ironic and its container, and so its database.
+	// Kill ends Ironic, its container, and its database.
 	Kill Action = "Kill"
 
-	// Exit ends the container of an Ironic that ended.
+	// Exit ends the container of an ended Ironic.
 	Exit Action = "Exit"
 )
 
-// Observation is what a gate knows.
+// Observation is the input of a gate.
 type Observation struct {
 	Process Process
 
-	// Held says that the VIP has been on the node since Ironic started.
+	// Held is true if the VIP has been on the node since Ironic started.
 	Held bool
 
-	// Kept says that the VIP is here, and that it never left and its lease was always renewed in time since then, or since
-	// the term was last confirmed.
+	// Kept is true if the VIP is on the node, has never left, and its lease was always renewed in time, since the
+	// start of Ironic or the last confirmation of the term.
 	Kept bool
 
-	// Begun says that the guard has confirmed the term of the database once.
+	// Begun is true if the guard has confirmed the term of the database once.
 	Begun bool
 
-	// Over says that the guard names another term now, or none.
+	// Over is true if the guard names another term, or none.
 	Over bool
 
-	// Confirmed says that the guard names the term of the database for the VIP that is here.
+	// Confirmed is true if the guard names the term of the database for the current VIP.
 	Confirmed bool
 
 	// Away is the time since the VIP was last known to belong to the term.
 	Away time.Duration
 }
 
-// Decide returns what to do with Ironic:
+// Decide returns the action on Ironic:
 //
 //	VIP                         term          process   action
 //	never here                                runs      Leave
@@ -77,7 +77,8 @@ type Observation struct {
 //	is back                     confirmed     ended     Restart
 //	is back                     confirmed     else      Thaw
 //
-// A VIP whose lease was not renewed in time has left, even if it is still here: another node may hold it soon.
+// A VIP with a lease that was not renewed in time has left, even if it is still on the node: another node may hold it
+// soon.
 func Decide(seen Observation) Action {
 	switch {
 	case !seen.Held:

@@ -2,30 +2,30 @@ package term
 
 import "time"
 
-// Sight is what the guard knows of the VIP and of the other nodes.
+// Sight is the input of the guard about the VIP and the other nodes.
 type Sight struct {
-	// Holding says that the VIP is here with a lease that was renewed in time, since Stamp.
+	// Holding is true if the VIP is on the node with a lease that was renewed in time, since Stamp.
 	Holding bool
 	Stamp   uint32
 
-	// Doubt says that this node may not have heard another holder yet: the lease was renewed too late a moment ago.
+	// Doubt is true if this node may not have heard another holder yet: the lease was renewed too late a moment ago.
 	Doubt bool
 
-	// Well says that Ironic of the node counts as well.
+	// Well is true if the Ironic of the node counts as healthy.
 	Well bool
 
-	// MayHaveHeld is when another node last held the VIP, or could have held it without this node hearing that.
+	// MayHaveHeld is when another node last held the VIP, or could have held it without being heard.
 	MayHaveHeld time.Time
 
 	// Margin is how long before the VIP leaves its next holder may be heard.
 	Margin time.Duration
 }
 
-// Book keeps the term of a node. The zero value is of no term.
+// Book keeps the term of a node. The zero value has no term.
 type Book struct {
 	record Record
 
-	// kept is when the VIP was last here and of the term.
+	// kept is when the VIP was last on the node in the term.
 	kept time.Time
 }
 
@@ -34,12 +34,12 @@ func Resume(record Record, now time.Time) Book {
 	return Book{record: record, kept: now}
 }
 
-// Record is what the gate is told.
+// Record returns the record for the gate.
 func (b *Book) Record() Record {
 	return b.record
 }
 
-// Pending says whether the VIP has left and may return in its term. Ironic is frozen then.
+// Pending returns true if the VIP has left and may return in its term. Ironic is then frozen.
 func (b *Book) Pending(seen Sight) bool {
 	return b.record.Term != 0 && !b.has(seen)
 }
@@ -48,7 +48,7 @@ func (b *Book) has(seen Sight) bool {
 	return seen.Holding && seen.Stamp == b.record.Stamp
 }
 
-// Enter keeps the book:
+// Enter updates the term:
 //
 //	VIP                  Ironic     others                                        term
 //	here, same stamp     any        any                                           goes on

@@ -1,11 +1,11 @@
-// Package term decides for how long the database of an Ironic is valid: from the moment its node takes the VIP until
-// another node has held the VIP, or could have held it without this node hearing that. It is pure.
+// Package term decides how long the database of an Ironic is valid: from the moment its node claims the VIP until
+// another node has held the VIP, or could have held it without being heard. It is pure.
 //
-// The guard hears the other nodes, and the gate in the container of Ironic controls the process. Both see the VIP. The
-// guard writes a Record of the term into the state directory, and the gate follows it:
+// The guard listens to the other nodes, and the gate in the container of Ironic controls the process. Both observe
+// the VIP. The guard writes a Record of the term into the state directory, and the gate follows it:
 //
 //	the VIP leaves                     the gate freezes Ironic
-//	its lease was not renewed for      the gate freezes Ironic: no standby has taken the VIP yet
+//	its lease was not renewed for      the gate freezes Ironic: no standby has claimed the VIP yet
 //	  Record.Patience
 //	it returns, or is renewed, in the  the guard confirms the term with a new Record, and the gate thaws Ironic
 //	  same term
@@ -15,7 +15,7 @@
 //	  is heard that holds the VIP too
 //	Ironic ends during its term        the gate starts it again with its database
 //
-// In doubt the database is lost: a Record that cannot be read is of no term.
+// By default the database is lost: an unreadable Record has no term.
 package term
 
 import (
@@ -26,29 +26,29 @@ import (
 )
 
 // Grace is how long a frozen Ironic waits for the VIP. Ironic is not available meanwhile: a longer wait delays a new
-// database on the one node that can hold the VIP.
+// database on the only node that can hold the VIP.
 const Grace = 30 * time.Second
 
-// Record names a term, and the VIP that belongs to it.
+// Record identifies a term, and the VIP that belongs to it.
 type Record struct {
 	// Term is when the term began, in nanoseconds since 1970. Zero is no term.
 	Term int64
 
-	// Stamp is since when the VIP is here with a lease that was renewed in time, in hundredths of a second since the node
-	// started.
+	// Stamp is the time since which the VIP has been on the node with a lease that was renewed in time, in hundredths
+	// of a second since boot.
 	Stamp uint32
 
-	// Patience is for how long the lease may go without a renewal before another node may hold the VIP. Zero is no limit.
+	// Patience is the maximum time between renewals before another node may hold the VIP. Zero means no limit.
 	Patience time.Duration
 }
 
-// String writes the record as Parse reads it.
+// String returns the record in the format of Parse.
 func (r Record) String() string {
 	return fmt.Sprintf("%d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds())
 }
 
-// Parse reads a record. What it cannot read is of no term. An older guard wrote no patience, and a later one may write
-// more: the guard of a node is not updated in the same moment as its gates.
+// Parse parses a record. An invalid one has no term. An older guard writes no patience, and a later one may write
+// more: the guard of a node is not updated at the same moment as its gates.
 func Parse(text string) Record {
 	fields := append(strings.Fields(text), "0")
 	if len(fields) < 3 {

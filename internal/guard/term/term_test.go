@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
-// TestDecide lists every row of the decision table for each state of the process.
+// TestDecide tests each row of the decision table for each state of the process.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	never := term.Observation{}
@@ -26,19 +26,19 @@ func TestDecide(t *testing.T) {
 		seen                   term.Observation
 		running, frozen, ended term.Action
 	}{
-		"never here":    {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
-		"here":          {"an Ironic that crashes during its term comes back with its database", kept, term.Leave, term.Thaw, term.Restart},
-		"here, no word": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
-		"here, another word": {
+		"never here":      {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
+		"here":            {"an Ironic that crashes during its term restarts with its database", kept, term.Leave, term.Thaw, term.Restart},
+		"here, no record": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
+		"here, another record": {
 			"the VIP never left, so no other node can have held it", with(kept, over), term.Leave, term.Thaw, term.Restart,
 		},
 		"left":               {"it may return", left, term.Freeze, term.Leave, term.Leave},
-		"left, no word":      {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
+		"left, no record":    {"the term never began", with(left, unknown), term.Kill, term.Kill, term.Kill},
 		"left, over":         {"another node was heard or could have been", with(left, over), term.Kill, term.Kill, term.Kill},
 		"left for too long":  {"a new database serves sooner", with(left, late), term.Kill, term.Kill, term.Kill},
 		"back":               {"no other node held the VIP", with(left, confirmed), term.Thaw, term.Thaw, term.Restart},
-		"back, but too late": {"the gate does not wait longer than it says", with(with(left, confirmed), late), term.Kill, term.Kill, term.Kill},
-		"back, but over":     {"no is the last word", with(with(left, confirmed), over), term.Kill, term.Kill, term.Kill},
+		"back, but too late": {"the gate does not wait longer than Grace", with(with(left, confirmed), late), term.Kill, term.Kill, term.Kill},
+		"back, but over":     {"the guard decides", with(with(left, confirmed), over), term.Kill, term.Kill, term.Kill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestBook follows the terms of a node through what happens to its VIP.
+// TestBook changes the VIP of a node, and checks its terms.
 func TestBook(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)
@@ -63,7 +63,7 @@ func TestBook(t *testing.T) {
 	held := term.Sight{Holding: true, Stamp: 7, Well: true, Margin: margin}
 	away := term.Sight{Well: true, Margin: margin}
 	back := term.Sight{Holding: true, Stamp: 9, Well: true, Margin: margin}
-	// late is a VIP whose lease was renewed too late.
+	// late is a VIP with a lease that was renewed too late.
 	late := term.Sight{Holding: true, Stamp: 9, Well: true, Margin: margin, Doubt: true}
 	heard := func(seen term.Sight, at time.Duration) term.Sight {
 		seen.MayHaveHeld = begin.Add(at)
@@ -84,7 +84,7 @@ func TestBook(t *testing.T) {
 		want   term.Record
 	}{
 		"begins":      {"the VIP is here and Ironic is well", nil, term.Record{Term: first, Stamp: 7}},
-		"goes on":     {"the VIP stays", []step{{time.Hour, unwell(held)}}, term.Record{Term: first, Stamp: 7}},
+		"continues":   {"the VIP stays", []step{{time.Hour, unwell(held)}}, term.Record{Term: first, Stamp: 7}},
 		"away":        {"the VIP may return", []step{{time.Second, away}}, term.Record{Term: first, Stamp: 7}},
 		"back":        {"no other node was heard", []step{{time.Second, away}, {2 * time.Second, back}}, term.Record{Term: first, Stamp: 9}},
 		"back unseen": {"the guard missed that it left", []step{{time.Second, back}}, term.Record{Term: first, Stamp: 9}},
@@ -94,18 +94,18 @@ func TestBook(t *testing.T) {
 			"no term begins before the election ends", []step{{5 * time.Second, heard(late, 5*time.Second)}}, term.Record{},
 		},
 		"another holder": {
-			"it was heard before the VIP left this node",
+			"another node was heard before the VIP left this node",
 			[]step{{5 * time.Second, held}, {6 * time.Second, heard(away, 4001*time.Millisecond)}}, term.Record{},
 		},
 		"another holder long ago": {
-			"the holder of before said its last word",
+			"the previous holder was heard before",
 			[]step{{5 * time.Second, held}, {6 * time.Second, heard(away, 4*time.Second)}}, term.Record{Term: first, Stamp: 7},
 		},
 		"another holder, back": {
-			"the database begins anew",
+			"a new term begins",
 			[]step{{5 * time.Second, heard(back, 5*time.Second)}}, term.Record{Term: first + int64(5*time.Second), Stamp: 9},
 		},
-		"not well":      {"a new Ironic may do better", []step{{time.Second, unwell(away)}}, term.Record{}},
+		"not well":      {"a new Ironic may be healthy", []step{{time.Second, unwell(away)}}, term.Record{}},
 		"back, unwell":  {"no term begins before Ironic answers", []step{{time.Second, unwell(back)}}, term.Record{}},
 		"just in grace": {"the VIP may return", []step{{term.Grace - 1, away}}, term.Record{Term: first, Stamp: 7}},
 		"grace is over": {"a new database serves sooner", []step{{term.Grace, away}}, term.Record{}},

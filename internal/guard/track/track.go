@@ -1,8 +1,7 @@
-// Package track writes the files that keepalived and the other pods of the node watch: whether Ironic is well, whether
-// this node may hold the VIP, and whether it holds the VIP.
+// Package track writes the files that keepalived and the other pods of the node watch.
 //
-// A file says "1" or "0". Whatever else it says, and a file that is missing, means 0: keepalived reads it the same way.
-// A file is replaced in one step, so that no reader gets half of it.
+// A file contains "1" or "0". Any other content, and a missing file, means 0, as for keepalived. A file is replaced
+// atomically.
 package track
 
 import (
@@ -16,27 +15,27 @@ import (
 
 // Names of the files in the state directory.
 const (
-	// IronicOK says whether the Ironic of this node is well.
+	// IronicOK is 1 if the Ironic of this node is healthy.
 	IronicOK = vip.HealthFile
 
-	// Armed says whether the policy lets this node hold the address.
+	// Armed is 1 if the policy lets this node hold the VIP.
 	Armed = vip.ArmedFile
 
-	// Holder says whether this node holds the address.
+	// Holder is 1 if this node holds the VIP.
 	Holder = "holder"
 
-	// Term says which term of the VIP the database of Ironic on this node belongs to: see package term.
+	// Term contains the term of the VIP that the database of Ironic on this node belongs to: see package term.
 	Term = "term"
 
-	// Interface has the name of the interface that carries the address on this node.
+	// Interface contains the name of the interface that carries the VIP on this node.
 	Interface = "interface"
 )
 
-// HandedOver is a folder in the state directory with one file for each clusterID that the management side gave to its
-// own control plane. The guard only reads it.
+// HandedOver is a folder in the state directory with one file for each clusterID that was handed over to its control
+// plane. The guard only reads it.
 const HandedOver = "handed-over"
 
-// Value is what a file says.
+// Value returns the content of a file.
 func Value(yes bool) string {
 	if yes {
 		return "1\n"
@@ -44,12 +43,12 @@ func Value(yes bool) string {
 	return "0\n"
 }
 
-// Ensure makes the file say the value. It writes nothing when the file does already.
+// Ensure writes the value unless the file contains it.
 func Ensure(path string, yes bool) error {
 	return Say(path, Value(yes))
 }
 
-// Say makes the file say the text. It writes nothing when the file does already.
+// Say writes the text unless the file contains it.
 func Say(path, text string) error {
 	data, err := os.ReadFile(path)
 	if err == nil && string(data) == text {
@@ -58,19 +57,19 @@ func Say(path, text string) error {
 	return Replace(path, []byte(text))
 }
 
-// Replace writes a file in one step: readers see the old or the new content. The directory is created when missing.
+// Replace replaces a file atomically. It creates a missing directory.
 func Replace(path string, content []byte) error {
 	return ReplaceMode(path, content, 0o644)
 }
 
-// ReplaceMode is Replace for a file with other permissions.
+// ReplaceMode is Replace with other permissions.
 func ReplaceMode(path string, content []byte, mode os.FileMode) error {
 	directory := filepath.Dir(path)
 	//nolint:gosec // Pods that are not root read the state too.
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return fmt.Errorf("creating %s: %w", directory, err)
 	}
-	// The leading dot keeps readers of directories away.
+	// The leading dot hides the file from readers of the directory.
 	file, err := os.CreateTemp(directory, "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

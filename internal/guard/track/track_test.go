@@ -38,7 +38,7 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-func TestEnsureWritesNothingThatIsThere(t *testing.T) {
+func TestEnsureKeepsAnUnchangedFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), track.Armed)
 	if err := track.Ensure(path, true); err != nil {
@@ -56,7 +56,7 @@ func TestEnsureWritesNothingThatIsThere(t *testing.T) {
 	}
 }
 
-func TestReplaceTellsWhatFailed(t *testing.T) {
+func TestReplaceReturnsErrors(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	blocked := filepath.Join(folder, "file")
@@ -78,7 +78,7 @@ func TestReplaceTellsWhatFailed(t *testing.T) {
 	}
 }
 
-// TestReadersSeeAllOrNothing reads while another one writes.
+// TestReadersSeeAllOrNothing reads a file during writes.
 func TestReadersSeeAllOrNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")

@@ -31,8 +31,8 @@ func ControlPlane() Set {
 	}
 }
 
-// Nodes is the programs of a machine of a cluster besides the control plane. It has its own module: otherwise every
-// user of an API server would pin and build them too.
+// Nodes is the programs of a machine of a cluster besides the control plane. Its own module keeps them out of
+// ControlPlane.
 func Nodes() Set {
 	return Set{
 		Name:    "nodes",
@@ -131,7 +131,7 @@ func Tools() Set {
 	}
 }
 
-// Linters has its own module: its many dependencies would decide the versions of the generators.
+// Linters has its own module, so that its dependencies do not change the versions of the generators.
 func Linters() Set {
 	return Set{
 		Name: "linters",

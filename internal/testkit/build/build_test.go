@@ -38,9 +38,9 @@ func TestObjectOptions(t *testing.T) {
 		reason string
 		object metav1.Object
 	}{
-		"Host":          {"all options suit a host", build.Host("object", as[build.HostOption](options)...)},
+		"Host":          {"a host accepts all options", build.Host("object", as[build.HostOption](options)...)},
 		"Cluster":       {"and a Cluster", build.Cluster("object", as[build.ClusterOption](options)...)},
-		"Metal3Cluster": {"and a Metal3Cluster", build.Metal3Cluster("object", as[build.Metal3ClusterOption](options)...)},
+		"Metal3Cluster": {"a Metal3Cluster accepts all options", build.Metal3Cluster("object", as[build.Metal3ClusterOption](options)...)},
 		"Template":      {"and a template", build.MachineTemplate("object", as[build.MachineTemplateOption](options)...)},
 	}
 	for name, tc := range cases {
@@ -57,7 +57,7 @@ func TestObjectOptions(t *testing.T) {
 	}
 }
 
-// as turns options of one type into options of an interface, which a slice does not do by itself.
+// as converts options of one type to options of an interface.
 func as[T any](options []build.ObjectOption) []T {
 	converted := make([]T, 0, len(options))
 	for _, option := range options {
@@ -113,13 +113,13 @@ func TestMachineAndSecretBelongTogether(t *testing.T) {
 	}
 	secret := build.BootstrapSecret("machine", build.Ignition, []byte("{}"), build.Labels(map[string]string{"a": "1"}))
 	if got := *machine.Spec.Bootstrap.DataSecretName; got != secret.Name {
-		t.Errorf("the machine wants Secret %s, the Secret is called %s", got, secret.Name)
+		t.Errorf("the machine names Secret %s, but the Secret is %s", got, secret.Name)
 	}
 	if diff := cmp.Diff(map[string][]byte{"value": []byte("{}"), "format": []byte("ignition")}, secret.Data); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 	if _, found := build.BootstrapSecret("machine", "", nil).Data["format"]; found {
-		t.Error("no format was wanted, one is there")
+		t.Error("got a format, want none")
 	}
 	waiting := build.Machine("machine", "cluster", build.WithoutBootstrapData())
 	if waiting.Spec.Bootstrap.DataSecretName != nil {
@@ -138,7 +138,7 @@ func TestCreateWithStatus(t *testing.T) {
 			t.Errorf("%s: state %q, want provisioned", name, got.Status.Provisioning.State)
 		}
 	}
-	// A kind without status has none to write.
+	// The kind has no status.
 	if err := build.CreateWithStatus(t.Context(), c, build.BootstrapSecret("machine", "", nil)); err != nil {
 		t.Error(err)
 	}

@@ -6,14 +6,15 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 )
 
-// Sizes of the server that every host is: a common one with two processors.
+// Sizes of each host: a server with two processors.
 const (
 	nics     = 8
 	disks    = 12
 	cpuFlags = 180
 )
 
-// Inspection is what an inspection finds on the host with this name and number: about 8 KiB, as on real ones.
+// Inspection returns the results of the inspection of the host with this name and number: about 8 KiB, as on real
+// hosts.
 func Inspection(name string, number int) *bmov1alpha1.HardwareDetails {
 	details := &bmov1alpha1.HardwareDetails{
 		SystemVendor: bmov1alpha1.HardwareSystemVendor{

@@ -42,14 +42,14 @@ func TestDefinitions(t *testing.T) {
 			},
 		},
 		"ClusterAPI": {
-			"its folders hold definitions without labels", components.ClusterAPI, 17, "cluster.x-k8s.io",
+			"its CRDs have no labels", components.ClusterAPI, 17, "cluster.x-k8s.io",
 			"kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
 			map[string]string{
 				"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2",
 			},
 		},
 		"HostOperator": {
-			"hosts move with what they own", components.HostOperator, 11, "metal3.io", "baremetalhosts.metal3.io",
+			"hosts move with their dependents", components.HostOperator, 11, "metal3.io", "baremetalhosts.metal3.io",
 			map[string]string{
 				"clusterctl.cluster.x-k8s.io": "", "clusterctl.cluster.x-k8s.io/move": "",
 				"clusterctl.cluster.x-k8s.io/move-hierarchy": "",
@@ -84,7 +84,7 @@ func TestDefinitions(t *testing.T) {
 					continue
 				}
 				if got := contract.CalculateCRDName(definition.Spec.Group, definition.Spec.Names.Kind); got != definition.Name {
-					t.Errorf("core looks for %s, the definition is called %s", got, definition.Name)
+					t.Errorf("Cluster API expects %s, but the CRD is %s", got, definition.Name)
 				}
 				if diff := cmp.Diff(tc.labels, definition.Labels, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("%s: labels (-want +got):\n%s", tc.reason, diff)
@@ -138,12 +138,12 @@ func TestWriteRepository(t *testing.T) {
 	checkCore(t, filepath.Join(folder, "cluster-api", binaries.CAPIVersion, "core-components.yaml"))
 }
 
-// checkFolder checks what clusterctl demands of the folder of a provider.
+// checkFolder checks the requirements of clusterctl for the folder of a provider.
 func checkFolder(t *testing.T, url string) {
 	t.Helper()
 	path, isFile := strings.CutPrefix(url, "file://")
 	if !isFile || !filepath.IsAbs(path) {
-		t.Errorf("%s is no absolute path of a file", url)
+		t.Errorf("%s is not an absolute path of a file", url)
 	}
 	read(t, path)
 	read(t, filepath.Join(filepath.Dir(path), "metadata.yaml"))
@@ -178,7 +178,7 @@ func TestWriteRepositoryWithoutRelease(t *testing.T) {
 	}
 }
 
-// TestClusterctl proves that the real clusterctl reads the repository, without any network.
+// TestClusterctl reads the repository with the real clusterctl, without a network.
 func TestClusterctl(t *testing.T) {
 	source := source(t)
 	config, err := source.WriteRepository(t.Context(), components.Repository{Folder: t.TempDir()})

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// auditPolicy records who asked for what, without contents, once the answer is known. Watches that still run have
-// only been answered to begin with.
+// auditPolicy records the requests without contents, after the response. Of running watches it records the start.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -18,10 +17,10 @@ rules:
 - level: Metadata
 `
 
-// auditFileSize in megabytes is large enough that the file is never rotated away.
+// auditFileSize in megabytes prevents rotation.
 const auditFileSize = "1000000"
 
-// Request is one request that the API server answered.
+// Request is one answered request.
 type Request struct {
 	Verb        string
 	Group       string
@@ -31,11 +30,11 @@ type Request struct {
 	Name        string
 	User        string
 	UserAgent   string
-	// Code of the answer, such as 200.
+	// Code of the response, such as 200.
 	Code int
 }
 
-// auditEvent is the part of a line of the audit log that is looked at.
+// auditEvent has the used fields of a line of the audit log.
 type auditEvent struct {
 	AuditID string `json:"auditID"`
 	Verb    string `json:"verb"`
@@ -63,18 +62,18 @@ func (s *Server) auditArgs() ([]string, error) {
 	return []string{
 		"--audit-policy-file=" + policy,
 		"--audit-log-path=" + s.auditLog(),
-		// A request is written before it is answered, so that a test counts all that it has seen answered.
+		// The request is written before the response, so that a test counts all answered requests.
 		"--audit-log-mode=blocking",
 		"--audit-log-format=json",
 		"--audit-log-maxsize=" + auditFileSize,
 	}, nil
 }
 
-// Requests returns all requests for resources that were answered so far, in the order in which their answers began. It
-// needs Options.Audit. A watch counts once, from its beginning.
+// Requests returns all answered requests for resources, in the order of their responses. It requires Options.Audit. A
+// watch counts once, at its start.
 func (s *Server) Requests() ([]Request, error) {
 	if !s.options.Audit {
-		return nil, errors.New("requests are not recorded; set Options.Audit")
+		return nil, errors.New("Options.Audit is required")
 	}
 	file, err := os.Open(s.auditLog())
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *Server) Requests() ([]Request, error) {
 	return readRequests(file)
 }
 
-// CountRequests counts requests by a key of the caller's choice. An empty key leaves a request out.
+// CountRequests counts requests by a key. It omits requests with an empty key.
 func CountRequests(requests []Request, key func(Request) string) map[string]int {
 	counts := map[string]int{}
 	for _, request := range requests {
@@ -95,7 +94,7 @@ func CountRequests(requests []Request, key func(Request) string) map[string]int 
 	return counts
 }
 
-// String names what was done to what: "patch baremetalhosts/status".
+// String returns verb and resource: "patch baremetalhosts/status".
 func (r Request) String() string {
 	if r.Subresource != "" {
 		return r.Verb + " " + r.Resource + "/" + r.Subresource
@@ -111,7 +110,7 @@ func readRequests(log io.Reader) ([]Request, error) {
 	for {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			// What follows the last line end is a line that is still being written.
+			// The text after the last line end is an incomplete line.
 			return requests, nil
 		}
 		if err != nil {

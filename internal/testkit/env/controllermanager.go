@@ -13,11 +13,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 )
 
-// StartControllerManager starts kube-controller-manager with what Cluster API relies on: the garbage collector, the
-// end of namespaces, service accounts and their tokens, and cluster roles that are made of others.
+// StartControllerManager starts kube-controller-manager with the controllers that Cluster API requires: garbage
+// collection, deletion of namespaces, service accounts and their tokens, and aggregated cluster roles.
 //
-// The garbage collector learns of new kinds every 30 seconds. Start it after the definitions are installed where a
-// test wants to see objects of those kinds collected sooner.
+// The garbage collector discovers new kinds every 30 seconds. Start it after the CRDs are installed to avoid this
+// delay.
 func (s *Server) StartControllerManager(ctx context.Context) error {
 	path, err := s.programs.optional(ctx, "kube-controller-manager")
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) StartControllerManager(ctx context.Context) error {
 	defer cancel()
 	return child.WaitReady(ctx, func(ctx context.Context) error {
 		if _, err := clients.Discovery().RESTClient().Get().AbsPath("/healthz").DoRaw(ctx); err != nil {
-			return fmt.Errorf("asking for its health: %w", err)
+			return fmt.Errorf("probing its health: %w", err)
 		}
 		return nil
 	})

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// writers is how many definitions are written at once.
+	// writers is the number of concurrent writes.
 	writers = 8
 
-	// definitionsPoll is how often the API server is asked whether it serves new kinds.
+	// definitionsPoll is the interval of the checks whether the API server serves new kinds.
 	definitionsPoll = 50 * time.Millisecond
 )
 
-// InstallDefinitions installs groups of custom resource definitions and waits until their kinds are served. It is for
-// groups that were not among those of Options.
+// InstallDefinitions installs groups of CRDs that were not among those of Options. It blocks until their kinds are
+// served.
 func (s *Server) InstallDefinitions(ctx context.Context, groups ...components.Group) error {
 	definitions, err := s.source().Definitions(ctx, groups...)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Server) installDefinitions(
 		if s.options.Webhooks && definition.Spec.Group == infrav1.GroupVersion.Group {
 			s.Webhook.convert(definition)
 		}
-		// A copy, because the client puts the answer into what it is given.
+		// A copy, because the client stores the response in its argument.
 		work.Go(func() error {
 			if err := s.Client.Create(ctx, definition.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
 				return fmt.Errorf("installing the definition %s: %w", definition.Name, err)

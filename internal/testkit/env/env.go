@@ -61,7 +61,7 @@ type Options struct {
 
 // Server is a running management cluster.
 type Server struct {
-	// Config is that of a cluster administrator. It has no client-side rate limit.
+	// Config is the configuration of a cluster administrator. It has no client-side rate limit.
 	Config *rest.Config
 
 	// Kubeconfig is a file for the same user.

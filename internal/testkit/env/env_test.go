@@ -20,10 +20,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// patience is how long a test waits for other programs. It is a limit, not an expectation.
+// patience is the time limit for other programs.
 const patience = time.Minute
 
-// TestServer shares one management cluster with everything in it, because starting one is what takes the time.
+// TestServer shares one management cluster with all groups, because its start takes most of the time.
 func TestServer(t *testing.T) {
 	ctx := t.Context()
 	started := time.Now()
@@ -61,7 +61,7 @@ func testDefinitions(t *testing.T, server *env.Server) {
 		want   map[string]string
 	}{
 		"metal3clusters.infrastructure.cluster.x-k8s.io":             {"our own", contract},
-		"metal3datas.infrastructure.cluster.x-k8s.io":                {"our own, with the odd plural", contract},
+		"metal3datas.infrastructure.cluster.x-k8s.io":                {"CRD of this provider", contract},
 		"metal3remediationtemplates.infrastructure.cluster.x-k8s.io": {"our own", contract},
 		"machines.cluster.x-k8s.io":                                  {"core", contract},
 		"kubeadmconfigs.bootstrap.cluster.x-k8s.io":                  {"bootstrap", contract},
@@ -69,7 +69,7 @@ func testDefinitions(t *testing.T, server *env.Server) {
 
 		"ippools.ipam.metal3.io":   {"installed by clusterctl", map[string]string{clusterctl: ""}},
 		"hardwaredata.metal3.io":   {"moves", map[string]string{clusterctl + "/move": ""}},
-		"baremetalhosts.metal3.io": {"moves with what it owns", map[string]string{clusterctl + "/move-hierarchy": ""}},
+		"baremetalhosts.metal3.io": {"hosts move with their dependents", map[string]string{clusterctl + "/move-hierarchy": ""}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func testKinds(t *testing.T, server *env.Server) {
 		build.Host("kinds-error", build.State(bmov1alpha1.StateInspecting), build.Error("no power"), build.Hardware(2, 1024)),
 	} {
 		if err := build.CreateWithStatus(t.Context(), server.Client, object); err != nil {
-			t.Errorf("the API server refuses what the builders make: %v", err)
+			t.Errorf("the API server refuses an object of package build: %v", err)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func testStatus(t *testing.T, server *env.Server) {
 		t.Fatal(err)
 	}
 	if got := stored.Status.Provisioning.State; got != bmov1alpha1.StateProvisioned {
-		t.Errorf("state = %q, want provisioned: the status got lost", got)
+		t.Errorf("state = %q, want provisioned: the status is lost", got)
 	}
 	if !stored.Status.PoweredOn || stored.Status.Provisioning.Image.URL != build.ImageURL {
 		t.Errorf("status = %+v, want power and the image", stored.Status)
@@ -136,7 +136,7 @@ func testGarbageCollection(t *testing.T, server *env.Server) {
 	g.Eventually(func() bool {
 		err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(dependent), &infrav1.Metal3Machine{})
 		return apierrors.IsNotFound(err)
-	}, patience).Should(BeTrue(), "the machine outlives its owner")
+	}, patience).Should(BeTrue(), "the machine still exists")
 }
 
 func testNamespaceEnds(t *testing.T, server *env.Server) {
@@ -148,7 +148,7 @@ func testNamespaceEnds(t *testing.T, server *env.Server) {
 	g.Eventually(func() bool {
 		err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(namespace), &corev1.Namespace{})
 		return apierrors.IsNotFound(err)
-	}, patience).Should(BeTrue(), "the namespace stays")
+	}, patience).Should(BeTrue(), "the namespace still exists")
 }
 
 func testRequests(t *testing.T, server *env.Server) {
@@ -182,7 +182,7 @@ func testRequests(t *testing.T, server *env.Server) {
 	want := map[string]int{"create baremetalhosts": 2, "patch baremetalhosts/status": 2, "list baremetalhosts": 1}
 	for name, count := range want {
 		if got[name] != count {
-			t.Errorf("%s: counted %d times, want %d; all counts: %v", name, got[name], count, got)
+			t.Errorf("%s: got %d, want %d; all counts: %v", name, got[name], count, got)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func testInstallDefinitions(t *testing.T, server *env.Server) {
 	if err := server.InstallDefinitions(t.Context(), components.CertManager); err != nil {
 		t.Fatal(err)
 	}
-	// A second installation finds everything there.
+	// The second installation must succeed too.
 	if err := server.InstallDefinitions(t.Context(), components.CertManager); err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +217,7 @@ func testInstallDefinitions(t *testing.T, server *env.Server) {
 	}
 }
 
-// testSecondServer proves that two management clusters run side by side, that an empty one can be had, and that
-// kubectl of the right version works with the kubeconfig file.
+// testSecondServer starts a second, empty management cluster, and runs kubectl with its kubeconfig file.
 func testSecondServer(t *testing.T) {
 	server, err := env.Start(t.Context(), env.Options{
 		Definitions: []components.Group{}, APIServerFlags: []string{"max-requests-inflight=50"},
@@ -241,14 +240,14 @@ func testSecondServer(t *testing.T) {
 	}
 	var version struct{ GitVersion string }
 	if err := json.Unmarshal([]byte(output), &version); err != nil || version.GitVersion == "" {
-		t.Errorf("version %q (error: %v), want one: clusterctl refuses a server without", output, err)
+		t.Errorf("version %q (error: %v), want a version, which clusterctl requires", output, err)
 	}
 	if _, err := server.Requests(); err == nil {
 		t.Error("counting requests without Options.Audit succeeds, want an error")
 	}
 }
 
-// TestContextEnds shows that a cancelled start leaves no process.
+// TestContextEnds cancels a start, which must leave no process.
 func TestContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -8,7 +8,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig file for a configuration that User returned and returns its path. It holds all
+// WriteKubeconfig writes a kubeconfig file for a configuration of User and returns its path. The file contains all
 // certificates, so that it can be copied.
 func (s *Server) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	content, err := clientcmd.Write(clientcmdapi.Config{

@@ -8,12 +8,12 @@ import (
 	"os/exec"
 )
 
-// Kubectl runs a kubectl of the version of the server as a user who may do everything and returns what it prints.
+// Kubectl runs a kubectl of the version of the server as cluster administrator and returns its output.
 func (s *Server) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return s.KubectlWithInput(ctx, nil, args...)
 }
 
-// KubectlWithInput is Kubectl with something to read, for apply -f -.
+// KubectlWithInput is Kubectl with standard input, for apply -f -.
 func (s *Server) KubectlWithInput(ctx context.Context, input io.Reader, args ...string) (string, error) {
 	path, err := s.programs.optional(ctx, "kubectl")
 	if err != nil {

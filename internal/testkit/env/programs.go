@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// assetsVariable names a folder with programs to use instead of those built here.
+	// assetsVariable names a folder with programs that replace the built ones.
 	assetsVariable = "KUBEBUILDER_ASSETS"
 
-	// downloadVariable keeps setup-envtest from being tried when it is "false".
+	// downloadVariable disables setup-envtest if it is "false".
 	downloadVariable = "METAL3_ENVTEST_DOWNLOAD"
 
-	// downloadLimit is how long setup-envtest may take. Beyond that, building is the better bet.
+	// downloadLimit is the time limit of setup-envtest.
 	downloadLimit = 20 * time.Second
 )
 
-// programs is a folder with a control plane and the way to one that is complete.
+// programs is a folder with a control plane, and a function that returns a complete one.
 type programs struct {
 	folder   string
 	root     string
 	progress io.Writer
 }
 
-// findPrograms looks for etcd and kube-apiserver: in the folder that the user names; among those that were built
+// findPrograms finds etcd and kube-apiserver: in the folder that the user names; among those that were built
 // before; among those that setup-envtest has or downloads; and builds them when all that fails.
 func findPrograms(ctx context.Context, root string, options Options) (programs, error) {
 	found := programs{root: root, progress: options.Progress}
@@ -54,7 +54,7 @@ func findPrograms(ctx context.Context, root string, options Options) (programs, 
 	return found, err
 }
 
-// optional finds a program that a folder from elsewhere may lack, and builds it then.
+// optional returns the path of a program, and builds it if the folder lacks it.
 func (p programs) optional(ctx context.Context, name string) (string, error) {
 	path := filepath.Join(p.folder, name)
 	if _, err := os.Stat(path); err == nil {
@@ -71,7 +71,7 @@ func checkAssets(folder string) error {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		_, err := os.Stat(filepath.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is %q, which holds no %s; name a folder with etcd and kube-apiserver, or unset it to "+
+			return fmt.Errorf("%s is %q, which holds no %s; set it to a folder with etcd and kube-apiserver, or unset it to "+
 				"use programs that are built here", assetsVariable, folder, name)
 		}
 		if err != nil {
@@ -81,8 +81,7 @@ func checkAssets(folder string) error {
 	return nil
 }
 
-// cached says whether the programs were built before. With a context that has ended, Ensure can build nothing and
-// returns only what is there.
+// cached returns true if the programs are in the cache. With a context that has ended, Ensure builds nothing.
 func cached(root string) (folder string, found bool) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -90,7 +89,7 @@ func cached(root string) (folder string, found bool) {
 	return folder, err == nil
 }
 
-// downloaded asks setup-envtest. Any failure, the lack of a network above all, means that the programs are built.
+// downloaded calls setup-envtest. After any error, such as a missing network, the programs are built.
 func downloaded(ctx context.Context, root string, progress io.Writer) (folder string, found bool) {
 	if os.Getenv(downloadVariable) == "false" {
 		return "", false
@@ -103,10 +102,10 @@ func downloaded(ctx context.Context, root string, progress io.Writer) (folder st
 	defer cancel()
 	version := strings.TrimPrefix(binaries.KubernetesVersion, "v")
 	version = version[:strings.LastIndex(version, ".")] + ".x"
-	fmt.Fprintf(progress, "asking setup-envtest for Kubernetes %s (%s=false skips this)\n", version, downloadVariable)
+	fmt.Fprintf(progress, "running setup-envtest for Kubernetes %s (%s=false skips this)\n", version, downloadVariable)
 	output, err := exec.CommandContext(ctx, filepath.Join(tools, "setup-envtest"), "use", version, "-p", "path").Output()
 	if err != nil {
-		fmt.Fprintf(progress, "setup-envtest does not help (%v); building the programs\n", err)
+		fmt.Fprintf(progress, "setup-envtest failed (%v): building the programs\n", err)
 		return "", false
 	}
 	folder = strings.TrimSpace(string(output))

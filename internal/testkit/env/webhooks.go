@@ -20,24 +20,24 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// webhookManifests is where controller-gen writes the webhooks of this provider.
+// webhookManifests is the file of controller-gen with the webhooks of this provider.
 const webhookManifests = "config/webhook/manifests.yaml"
 
 // anyNamespace redirects webhooks of services in all namespaces.
 const anyNamespace = ""
 
-// WebhookServer is where a manager under test serves its webhooks and how the API server trusts it. Host, Port and
-// CertDir are what controller-runtime's webhook.Options want.
+// WebhookServer is the address of the webhooks of a manager under test, and its authority. Host, Port and CertDir are
+// for webhook.Options of controller-runtime.
 type WebhookServer struct {
 	Host    string
 	Port    int
 	CertDir string
 
-	// Authority is the certificate of the authority in PEM form.
+	// Authority is the certificate of the authority in PEM format.
 	Authority []byte
 }
 
-// NewWebhookServer reserves a port and makes certificates for one more manager.
+// NewWebhookServer reserves a port and creates certificates for another manager.
 func (s *Server) NewWebhookServer(name string) (WebhookServer, error) {
 	port, err := s.group.Port()
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Server) NewWebhookServer(name string) (WebhookServer, error) {
 	return WebhookServer{Host: loopback, Port: port, CertDir: folder, Authority: s.authority.Certificate()}, nil
 }
 
-// RedirectWebhooks makes the API server call the webhooks that a provider installed in a namespace on a manager that
-// runs as a process: admission and conversion webhooks alike. No pod runs here, so nothing would answer otherwise.
+// RedirectWebhooks sets the address of the admission and conversion webhooks of a provider to a manager that runs as
+// a process, because no pods run.
 func (s *Server) RedirectWebhooks(ctx context.Context, namespace string, to WebhookServer) error {
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
@@ -83,7 +83,7 @@ func (s *Server) RedirectWebhooks(ctx context.Context, namespace string, to Webh
 	return nil
 }
 
-// installWebhooks installs what controller-gen wrote, with the address of the manager under test.
+// installWebhooks installs the webhooks of controller-gen with the address of the manager under test.
 func (s *Server) installWebhooks(ctx context.Context) error {
 	content, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(webhookManifests)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,8 +118,8 @@ func (s *Server) installWebhooks(ctx context.Context) error {
 	}
 }
 
-// redirect replaces the services of the webhooks of an object, if they lie in the namespace, by the address of a
-// process. It says whether there were any.
+// redirect replaces the services of the webhooks of an object by the address of a process, if they are in the
+// namespace. It returns false if there are none.
 func (w WebhookServer) redirect(object client.Object, namespace string) bool {
 	switch object := object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
@@ -166,7 +166,7 @@ func (w WebhookServer) redirectConversion(definition *apiextensionsv1.CustomReso
 	return true
 }
 
-// convert makes the API server call the conversion webhook for a definition.
+// convert sets the conversion webhook of a CRD.
 func (w WebhookServer) convert(definition *apiextensionsv1.CustomResourceDefinition) {
 	definition.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,

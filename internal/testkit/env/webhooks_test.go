@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// TestWebhooks proves that the API server calls the manager under test, and trusts it.
+// TestWebhooks requires that the API server calls and trusts the manager under test.
 func TestWebhooks(t *testing.T) {
 	g := NewWithT(t)
 	server, err := env.Start(t.Context(), env.Options{
@@ -50,7 +50,7 @@ func TestWebhooks(t *testing.T) {
 		":" + strconv.Itoa(server.Webhook.Port) + "/convert")))
 }
 
-// TestRedirectWebhooks proves that only the webhooks of the namespace are pointed elsewhere.
+// TestRedirectWebhooks requires that only the webhooks of the namespace are redirected.
 func TestRedirectWebhooks(t *testing.T) {
 	g := NewWithT(t)
 	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.HostOperator}})
@@ -80,7 +80,7 @@ func TestRedirectWebhooks(t *testing.T) {
 	g.Expect(definition.Spec.Conversion.Webhook.ClientConfig.CABundle).To(Equal(server.Webhook.Authority))
 }
 
-// serveWebhooks allows everything but objects named denied. The first path that is called goes into the channel.
+// serveWebhooks admits all objects except those named denied. The channel receives the path of the first call.
 func serveWebhooks(t *testing.T, where env.WebhookServer) <-chan string {
 	t.Helper()
 	called := make(chan string, 1)
@@ -123,7 +123,7 @@ func serveWebhooks(t *testing.T, where env.WebhookServer) <-chan string {
 	return called
 }
 
-// TestAssets proves that a folder which the user names is neither replaced nor silently ignored.
+// TestAssets requires an error for an incomplete folder of the user.
 func TestAssets(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", folder)

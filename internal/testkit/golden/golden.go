@@ -1,5 +1,4 @@
-// Package golden compares what a test gets with a file in its testdata. With the flag -update it writes the file
-// instead, for a person to read the difference before it is committed.
+// Package golden compares a result with a file in testdata. With the flag -update it writes the file instead.
 package golden
 
 import (
@@ -14,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files in testdata instead of comparing with them")
 
-// Equal fails the test if the content differs from that of the file, which is named below testdata.
+// Equal fails the test if the content differs from the file in testdata.
 func Equal(t *testing.T, file string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

@@ -62,7 +62,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	return manager.Start(ctx)
 }
 
-// SetupWithManager adds the simulated operator to a manager. The caller starts the manager.
+// SetupWithManager adds the simulator to a manager. The caller starts the manager.
 func SetupWithManager(manager ctrl.Manager, options Options) error {
 	if options.Workers == 0 {
 		options.Workers = workers

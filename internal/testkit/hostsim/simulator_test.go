@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// patience is how long a test waits for the simulator. It is a limit, not an expectation.
+	// patience is the time limit for the simulator.
 	patience = 2 * time.Minute
 
 	hosts = 100
 )
 
-// TestRun takes many hosts through a whole life on a real API server: new, available, provisioned, released, deleted.
+// TestRun runs many hosts through all states on a real API server: new, available, provisioned, released, deleted.
 func TestRun(t *testing.T) {
 	ctrl.SetLogger(klog.Background())
 	g := NewWithT(t)
@@ -92,7 +92,7 @@ func count(t *testing.T, server *env.Server, state bmov1alpha1.ProvisioningState
 	}
 }
 
-// change changes all hosts. The simulator may write a host at the same time; the change is not to be lost then.
+// change changes all hosts. It repeats the change if the simulator wrote a host at the same time.
 func change(t *testing.T, server *env.Server, edit func(*bmov1alpha1.BareMetalHost)) {
 	t.Helper()
 	for _, host := range list(t, server) {

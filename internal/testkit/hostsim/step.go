@@ -214,7 +214,7 @@ func nextOfAvailable(host *bmov1alpha1.BareMetalHost, delays Delays) step {
 func nextOfImage(host *bmov1alpha1.BareMetalHost, failed bool, delays Delays) step {
 	provisioning := host.Status.Provisioning.State == bmov1alpha1.StateProvisioning
 	switch {
-	case !wantsSomething(host), !provisioning && !hasWhatItWants(host):
+	case !isRequested(host), !provisioning && !isDeployed(host):
 		return enter(bmov1alpha1.StateDeprovisioning)
 	case failed:
 		return step{}
@@ -262,12 +262,12 @@ func isStable(host *bmov1alpha1.BareMetalHost) bool {
 	}
 }
 
-func wantsSomething(host *bmov1alpha1.BareMetalHost) bool {
+func isRequested(host *bmov1alpha1.BareMetalHost) bool {
 	return (host.Spec.Image != nil && host.Spec.Image.URL != "") ||
 		(host.Spec.CustomDeploy != nil && host.Spec.CustomDeploy.Method != "")
 }
 
-func hasWhatItWants(host *bmov1alpha1.BareMetalHost) bool {
+func isDeployed(host *bmov1alpha1.BareMetalHost) bool {
 	if host.Spec.Image != nil && host.Spec.Image.URL != host.Status.Provisioning.Image.URL {
 		return false
 	}

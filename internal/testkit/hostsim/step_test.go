@@ -27,7 +27,7 @@ type outcome struct {
 	Released  bool
 }
 
-// tooMany steps show that the simulator does not come to an end.
+// tooMany is the limit of the steps of a test.
 const tooMany = 20
 
 func TestNext(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNext(t *testing.T) {
 			outcome{States: []state{"registering", "inspecting", "preparing", "available"}},
 		},
 		"NewWithoutController": {
-			"without a management controller nothing can be registered",
+			"a host without a BMC is not registered",
 			edit(build.Host("host"), func(h *host) { h.Spec.BMC = bmov1alpha1.BMCDetails{} }),
 			outcome{States: []state{"unmanaged"}},
 		},
@@ -53,26 +53,26 @@ func TestNext(t *testing.T) {
 			outcome{States: []state{"registering", "preparing", "available"}},
 		},
 		"NewExternallyProvisioned": {
-			"the host of another consumer only gets its power managed",
+			"only the power of an externally provisioned host is managed",
 			edit(build.Host("host"), func(h *host) { h.Spec.ExternallyProvisioned, h.Spec.Online = true, true }),
 			outcome{States: []state{"registering", "externally provisioned"}, PoweredOn: true},
 		},
 		"AvailableOffline": {
-			"an image on a host that shall be off is not written",
+			"an image is not written to a host with online false",
 			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
 			}),
 			outcome{},
 		},
 		"Claimed": {
-			"image and power make it provision",
+			"a host with an image and online true is provisioned",
 			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.Image, h.Spec.Online = &bmov1alpha1.Image{URL: "http://a"}, true
 			}),
 			outcome{States: []state{"provisioning", "provisioned"}, PoweredOn: true, Image: "http://a"},
 		},
 		"ClaimedForCustomDeploy": {
-			"a deploy step is as good as an image",
+			"a host with a custom deploy step is provisioned",
 			edit(build.Host("host", build.Available()), func(h *host) {
 				h.Spec.CustomDeploy, h.Spec.Online = &bmov1alpha1.CustomDeploy{Method: "install"}, true
 			}),
@@ -91,7 +91,7 @@ func TestNext(t *testing.T) {
 			outcome{States: []state{"deprovisioning", "available"}},
 		},
 		"OtherImage": {
-			"another image replaces the first",
+			"another image is provisioned after deprovisioning",
 			edit(build.Host("host", build.Provisioned()), func(h *host) { h.Spec.Image.URL = "http://b" }),
 			outcome{
 				States:    []state{"deprovisioning", "available", "provisioning", "provisioned"},
@@ -104,17 +104,17 @@ func TestNext(t *testing.T) {
 			outcome{Image: build.ImageURL},
 		},
 		"RebootWithName": {
-			"power stays off until the one who asked takes the request back",
+			"power stays off until the owner removes the annotation",
 			build.Host("host", build.Provisioned(), build.Annotations(map[string]string{"reboot.metal3.io/me": ""})),
 			outcome{Image: build.ImageURL},
 		},
 		"RebootOnce": {
-			"power comes back by itself",
+			"power returns without a named request",
 			build.Host("host", build.Provisioned(), build.Annotations(map[string]string{"reboot.metal3.io": ""})),
 			outcome{PoweredOn: true, Image: build.ImageURL},
 		},
 		"Paused": {
-			"a paused host is left alone",
+			"a paused host does not change",
 			build.Host("host", build.Paused("anybody")),
 			outcome{},
 		},
@@ -124,14 +124,14 @@ func TestNext(t *testing.T) {
 			outcome{},
 		},
 		"FailedAndReleased": {
-			"an error does not keep a host from being released",
+			"a host with an error can be released",
 			edit(build.Host("host", build.Provisioned(), build.Error("no power")), func(h *host) {
 				h.Spec.Image, h.Spec.Online = nil, false
 			}),
 			outcome{States: []state{"deprovisioning", "available"}},
 		},
 		"FailedWhileProvisioning": {
-			"the error can be looked at",
+			"a failed host stays in its state",
 			edit(build.Host("host", build.State(bmov1alpha1.StateProvisioning), build.Error("no image")), func(h *host) {
 				h.Spec.Image = &bmov1alpha1.Image{URL: "http://a"}
 			}),
@@ -146,7 +146,7 @@ func TestNext(t *testing.T) {
 			outcome{PoweredOn: true, Image: build.ImageURL},
 		},
 		"Moved": {
-			"the status of the source cluster is taken over, so that the host is not deployed again",
+			"the status of the source cluster is restored",
 			edit(build.Host("host", build.Annotations(map[string]string{
 				bmov1alpha1.StatusAnnotation: `{"provisioning": {"state": "provisioned", "ID": "1",
 					"image": {"url": "http://a"}}, "poweredOn": true}`,
@@ -156,22 +156,22 @@ func TestNext(t *testing.T) {
 			outcome{States: []state{"provisioned"}, PoweredOn: true, Image: "http://a"},
 		},
 		"MovedWithStatus": {
-			"a status that exists wins over the annotation",
+			"an existing status has precedence over the annotation",
 			build.Host("host", build.Available(), build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: `{}`})),
 			outcome{},
 		},
 		"DeletedProvisioned": {
-			"a host is wiped before it goes",
+			"a provisioned host is deprovisioned before its deletion",
 			edit(build.Host("host", build.Provisioned()), deleted),
 			outcome{States: []state{"deprovisioning", "powering off before delete", "deleting"}, Released: true},
 		},
 		"DeletedFree": {
-			"a free host is switched off before it goes",
+			"an available host is powered off before its deletion",
 			edit(build.Host("host", build.Available()), deleted),
 			outcome{States: []state{"powering off before delete", "deleting"}, Released: true},
 		},
 		"DeletedNew": {
-			"a host that was never looked at goes at once",
+			"a host without a status is deleted at once",
 			edit(build.Host("host"), deleted),
 			outcome{States: []state{"deleting"}, Released: true},
 		},
@@ -234,7 +234,7 @@ func TestDelays(t *testing.T) {
 		host   *host
 		want   time.Duration
 	}{
-		"None":        {"beginning takes no time", build.Host("host"), 0},
+		"None":        {"the first step has no delay", build.Host("host"), 0},
 		"Register":    {"registering", build.Host("host", build.State(bmov1alpha1.StateRegistering)), 1},
 		"Inspect":     {"inspecting", build.Host("host", build.State(bmov1alpha1.StateInspecting)), 2},
 		"Prepare":     {"preparing", build.Host("host", build.State(bmov1alpha1.StatePreparing)), 3},

@@ -1,5 +1,4 @@
-// Package installation runs the manager of this provider in the process of a test, with the rights that a release
-// installs.
+// Package installation runs the manager of this provider in the process of a test, with the RBAC rules of a release.
 //
 // It does not run leader election, which has a role of its own.
 package installation
@@ -27,7 +26,7 @@ import (
 // User is the manager for the API server.
 const User = "system:serviceaccount:capm3-system:capm3-manager"
 
-// Role creates a ClusterRole of a release from a file in config/rbac. That of the manager is role.yaml.
+// Role creates a ClusterRole of a release from a file in config/rbac. The role of the manager is in role.yaml.
 func Role(ctx context.Context, server *env.Server, file string) *rbacv1.ClusterRole {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", file))
@@ -38,7 +37,7 @@ func Role(ctx context.Context, server *env.Server, file string) *rbacv1.ClusterR
 	return role
 }
 
-// Bind gives a role to a subject.
+// Bind binds a role to a subject.
 func Bind(ctx context.Context, server *env.Server, role string, subject rbacv1.Subject) {
 	GinkgoHelper()
 	Expect(server.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -48,7 +47,7 @@ func Bind(ctx context.Context, server *env.Server, role string, subject rbacv1.S
 	})).To(Succeed())
 }
 
-// Config gives the role to the user of the manager and returns how this user reaches the API server.
+// Config binds the role to the user of the manager and returns the configuration of this user.
 func Config(ctx context.Context, server *env.Server, role *rbacv1.ClusterRole) *rest.Config {
 	GinkgoHelper()
 	Bind(ctx, server, role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User})
@@ -77,7 +76,6 @@ func Follow(ctx context.Context, server *env.Server, document, section string) {
 	}
 }
 
-// Manager is a manager that runs.
 type Manager struct {
 	// Metrics is the address of its metrics.
 	Metrics string
@@ -86,8 +84,7 @@ type Manager struct {
 	ended chan error
 }
 
-// Run runs the manager as main does, until Stop. A process runs one manager in its life: names of controllers are
-// unique.
+// Run runs the manager as main does, until Stop. A process runs only one manager: names of controllers are unique.
 func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager {
 	GinkgoHelper()
 	health, err := server.Group().Address()
@@ -129,7 +126,8 @@ func (m *Manager) Stop() {
 	Eventually(m.ended).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
 }
 
-// Status gets a page, with a token unless it is empty, and returns the code of the answer. Zero means no answer.
+// Status requests a page, with a token unless it is empty, and returns the code of the response. Zero means no
+// response.
 func Status(ctx context.Context, c *http.Client, address, token string) int {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -1,12 +1,8 @@
-// Package managers runs the managers of Cluster API providers as processes against a management cluster that has no
-// nodes.
+// Package managers runs the managers of Cluster API providers as processes for a management cluster without nodes.
 //
-// A provider is installed first, as clusterctl does it. Its Deployment then says how the manager is to be run: the
-// arguments, and the service account. The process gets the same arguments and acts as the same user, so that missing
-// rights show up here and not at the user's. Only what belongs to a pod is replaced: ports, certificates, leader
-// election; and the webhooks that were installed for a Service are pointed at the process.
-//
-// It refuses to guess: a namespace with no Deployment, or with several, is an error.
+// A provider must be installed first. The process gets the arguments and the service account of its Deployment, so
+// that missing permissions cause errors. Only ports, certificates and leader election differ, and the webhooks of the
+// Service are redirected to the process. A namespace without exactly one Deployment is an error.
 package managers
 
 import (
@@ -27,36 +23,36 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 )
 
-// startLimit is how long a manager may take until it is ready. It is generous because machines that run tests are
-// busy; a manager that ends is noticed at once.
+// startLimit is the time limit for the readiness of a manager. It is long because machines that run tests are busy.
+// An ended manager is detected at once.
 const startLimit = 2 * time.Minute
 
-// containerName is what the contract of clusterctl calls the container of a manager.
+// containerName is the name of the container of a manager in the contract of clusterctl.
 const containerName = "manager"
 
-// Manager is a program and the provider that it belongs to.
+// Manager is the manager of a provider.
 type Manager struct {
 	// Path of the program.
 	Path string
 
-	// Namespace that the provider is installed in.
+	// Namespace of the provider.
 	Namespace string
 
-	// Args are added to those of the Deployment and win over them.
+	// Args are added to those of the Deployment and have precedence.
 	Args []string
 }
 
-// Process is a manager that runs.
+// Process is a running manager.
 type Process struct {
-	// Child is the process itself: its log, and whether it still runs.
+	// Child is the process.
 	Child *process.Child
 
 	// Metrics is the URL of its metrics, without authentication.
 	Metrics string
 }
 
-// ClusterAPI are the three managers of Cluster API, in the namespaces that clusterctl installs them into. Folder is
-// where binaries.Ensure puts the set binaries.ClusterAPI.
+// ClusterAPI returns the three managers of Cluster API. Folder is the result of binaries.Ensure for the set
+// binaries.ClusterAPI.
 func ClusterAPI(folder string) []Manager {
 	return []Manager{
 		{Path: filepath.Join(folder, "core-manager"), Namespace: "capi-system"},
@@ -65,12 +61,12 @@ func ClusterAPI(folder string) []Manager {
 	}
 }
 
-// Provider is the manager of this provider.
+// Provider returns the manager of this provider.
 func Provider(path string) Manager {
 	return Manager{Path: path, Namespace: "capm3-system"}
 }
 
-// EnsureClusterAPI builds the managers of Cluster API if need be and returns them.
+// EnsureClusterAPI returns the managers of Cluster API, and builds them if required.
 func EnsureClusterAPI(ctx context.Context, server *env.Server) ([]Manager, error) {
 	folder, err := binaries.Ensure(ctx, server.Root(), binaries.ClusterAPI(), server.Progress())
 	if err != nil {
@@ -79,9 +75,9 @@ func EnsureClusterAPI(ctx context.Context, server *env.Server) ([]Manager, error
 	return ClusterAPI(folder), nil
 }
 
-// Start starts managers, points the webhooks of their providers at them and waits until they are ready. They end with
-// the management cluster. All webhooks are redirected before any manager runs, because managers write objects of one
-// another's kinds from the beginning.
+// Start starts managers, redirects the webhooks of their providers, and blocks until the managers are ready. They end
+// with the management cluster. It redirects all webhooks before it starts a manager, because the managers write
+// objects of each other's kinds.
 func Start(ctx context.Context, server *env.Server, managers ...Manager) ([]*Process, error) {
 	prepared := make([]preparation, len(managers))
 	for i, manager := range managers {
@@ -109,10 +105,10 @@ func Start(ctx context.Context, server *env.Server, managers ...Manager) ([]*Pro
 	return processes, nil
 }
 
-// preparation is a manager that is ready to be started.
+// preparation is a manager before its start.
 type preparation struct {
 	program process.Program
-	// health and diagnostics are the addresses that it will serve them on.
+	// health and diagnostics are the addresses that it serves.
 	health      string
 	diagnostics string
 }
@@ -164,7 +160,7 @@ func deploymentOf(ctx context.Context, server *env.Server, namespace string) (*a
 		return nil, err
 	}
 	if len(deployments.Items) != 1 {
-		return nil, fmt.Errorf("namespace %s has %d Deployments, want one; install the provider first", namespace,
+		return nil, fmt.Errorf("namespace %s has %d Deployments, want one: install the provider first", namespace,
 			len(deployments.Items))
 	}
 	return &deployments.Items[0], nil
@@ -179,7 +175,7 @@ func containerOf(deployment *appsv1.Deployment) (corev1.Container, error) {
 	return corev1.Container{}, fmt.Errorf("the Deployment %s has no container %s", deployment.Name, containerName)
 }
 
-// kubeconfigOf makes the manager act as the service account of its Deployment.
+// kubeconfigOf writes a kubeconfig of the service account of the Deployment.
 func kubeconfigOf(server *env.Server, deployment *appsv1.Deployment) (string, error) {
 	namespace, account := deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName
 	config, err := server.User("system:serviceaccount:"+namespace+":"+account,
@@ -190,7 +186,7 @@ func kubeconfigOf(server *env.Server, deployment *appsv1.Deployment) (string, er
 	return server.WriteKubeconfig(namespace, config)
 }
 
-// Probe asks an address once, and fails unless it answers that all is well.
+// Probe requests an address once. It returns an error unless the status is 200.
 func Probe(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

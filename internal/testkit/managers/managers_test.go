@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 )
 
-// TestStartFails covers what can go wrong. That managers run is what the integration suite proves.
+// TestStartFails tests the errors of Start. The integration suite runs the managers.
 func TestStartFails(t *testing.T) {
 	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{}})
 	if err != nil {
@@ -31,11 +31,11 @@ func TestStartFails(t *testing.T) {
 		container   string
 		want        []string
 	}{
-		"Missing":   {"a provider has to be installed first", nil, "manager", []string{"0 Deployments", "install"}},
-		"Ambiguous": {"the caller must choose", []string{"one", "two"}, "manager", []string{"2 Deployments"}},
+		"Missing":   {"a provider must be installed first", nil, "manager", []string{"0 Deployments", "install"}},
+		"Ambiguous": {"one Deployment is required", []string{"one", "two"}, "manager", []string{"2 Deployments"}},
 		"Container": {"the contract names the container", []string{"one"}, "other", []string{"one", "no container manager"}},
 		"Ended": {
-			"a manager that ends is never ready; its log says why", []string{"one"}, "manager",
+			"an ended manager is never ready", []string{"one"}, "manager",
 			[]string{"ended before it was ready", "--installed-flag", "--health-addr=127.0.0.1:", "--own-flag"},
 		},
 	}

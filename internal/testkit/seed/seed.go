@@ -1,5 +1,5 @@
-// Package seed says where random tests begin. A change has to pass the same tests each time that it is checked, so the
-// seed is fixed; the nightly tests choose another one each night.
+// Package seed has the seed of random tests. It is fixed, so that the same commit passes or fails each time. The
+// nightly tests choose another one.
 package seed
 
 import (
@@ -14,8 +14,8 @@ const Variable = "TEST_SEED"
 // fixed is the default seed.
 const fixed = 1
 
-// Chosen returns the seed of this run. A random test prints it, so that a failure can be repeated. Chosen panics where
-// the variable holds no number: a run with another seed than the chosen one would show nothing.
+// Chosen returns the seed of this run. A random test prints it, so that a failure can be repeated. Chosen panics if
+// the variable is not a number.
 func Chosen() uint64 {
 	text := os.Getenv(Variable)
 	if text == "" {

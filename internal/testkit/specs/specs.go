@@ -1,5 +1,5 @@
-// Package specs runs a Ginkgo suite below go test, in the same way for all suites, and reports how long each spec took,
-// which specs were skipped, and why. go test sees a suite as one test.
+// Package specs runs a Ginkgo suite in go test, in the same way for all suites. It reports the duration of each spec
+// and the skipped specs. For go test a suite is one test.
 package specs
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 )
 
-// Run runs the specs of the package. Logs of controllers appear where a spec fails.
+// Run runs the specs of the package. It shows logs of controllers for failed specs.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	klog.SetOutput(ginkgo.GinkgoWriter)
 	ctrl.SetLogger(klog.Background())
 	gomega.RegisterFailHandler(ginkgo.Fail)
-	// Without this, an Eventually with a context waits until the whole suite ends.
+	// Without this call, an Eventually with a context waits until the suite ends.
 	gomega.EnforceDefaultTimeoutsWhenUsingContexts()
 	ginkgo.ReportAfterSuite("write the report", write)
 	suite, reporter := ginkgo.GinkgoConfiguration()

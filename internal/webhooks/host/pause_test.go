@@ -27,12 +27,12 @@ const (
 	byUs   = `"baremetalhost.metal3.io/paused":"metal3.io/capm3"`
 )
 
-// annotated is a host with annotations, and with a field that no version knows yet.
+// annotated is a host with annotations, and with a field of a future version.
 func annotated(annotations ...string) string {
 	return `{"metadata":{"name":"host","annotations":{` + strings.Join(annotations, ",") + `}},"spec":{"later":1}}`
 }
 
-func TestPauseIsPutBack(t *testing.T) {
+func TestPauseIsRestored(t *testing.T) {
 	put := func(value string) string {
 		return `[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"` + value + `"}]`
 	}
@@ -46,19 +46,19 @@ func TestPauseIsPutBack(t *testing.T) {
 			put("metal3.io/capm3"),
 		},
 		"PausedByUser": {
-			"whose pause it is stays known", annotated(byUser), annotated(moving), put("maintenance"),
+			"the pause keeps its owner", annotated(byUser), annotated(moving), put("maintenance"),
 		},
 		"PausedWithoutValue": {
 			"any value is a pause", annotated(`"baremetalhost.metal3.io/paused":""`), annotated(moving), put(""),
 		},
 		"NotPaused": {
-			"a host that leaves is not worked on either", annotated(`"a":"b"`), annotated(moving), put("metal3.io/capm3"),
+			"an unpaused host that is moved away is paused", annotated(`"a":"b"`), annotated(moving), put("metal3.io/capm3"),
 		},
 		"NoAnnotations": {
-			"nor one that never had annotations", `{"metadata":{"name":"host"}}`, annotated(moving), put("metal3.io/capm3"),
+			"so is a host without annotations", `{"metadata":{"name":"host"}}`, annotated(moving), put("metal3.io/capm3"),
 		},
 		"NullAnnotations": {
-			"null is none", `{"metadata":{"annotations":null}}`, annotated(moving), put("metal3.io/capm3"),
+			"null means no annotations", `{"metadata":{"annotations":null}}`, annotated(moving), put("metal3.io/capm3"),
 		},
 		"Again": {
 			"clusterctl repeats its write", annotated(moving, byUser), annotated(moving), put("maintenance"),
@@ -70,13 +70,13 @@ func TestPauseIsPutBack(t *testing.T) {
 			"a user pauses it with another value", annotated(byUser), annotated(moving, byUs), "",
 		},
 		"NoMove": {
-			"who unpauses a host that stays means it", annotated(byUs), annotated(`"a":"b"`), "",
+			"a user unpauses a host that is not moved", annotated(byUs), annotated(`"a":"b"`), "",
 		},
 		"MoveIsOver": {
-			"who takes the mark off may unpause it", annotated(moving, byUs), annotated(), "",
+			"a user unpauses a host after removing delete-for-move", annotated(moving, byUs), annotated(), "",
 		},
 		"AllAnnotationsGone": {
-			"no mark, no move", annotated(byUs), `{"metadata":{"name":"host"}}`, "",
+			"without delete-for-move nothing is moved", annotated(byUs), `{"metadata":{"name":"host"}}`, "",
 		},
 		"FinalizersGo": {
 			"the last write of clusterctl", `{"metadata":{"finalizers":["f"],"annotations":{` + moving + `,` + byUs + `}}}`,
@@ -93,13 +93,13 @@ func TestPauseIsPutBack(t *testing.T) {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
 			if typed := response.PatchType != nil; typed != (tc.want != "") {
-				t.Errorf("%s: type of the patch given: %t", tc.reason, typed)
+				t.Errorf("%s: patch type set: %t", tc.reason, typed)
 			}
 		})
 	}
 }
 
-// TestArrival is about hosts that are created with the finalizer of a BMO.
+// TestArrival creates hosts with the finalizer of BMO.
 func TestArrival(t *testing.T) {
 	arriving := func(annotations, spec string) string {
 		return `{"metadata":{"name":"host","finalizers":["baremetalhost.metal3.io"],"annotations":` + annotations + `},"spec":{` +
@@ -112,17 +112,17 @@ func TestArrival(t *testing.T) {
 		reason, host, want string
 	}{
 		"FromBackup": {
-			"it would be provisioned anew", arriving(`{"a":"b"}`, image),
+			"BMO would provision it again", arriving(`{"a":"b"}`, image),
 			`[{"op":"add","path":"/metadata/annotations","value":{"a":"b",` + why + `}}]`,
 		},
 		"NoAnnotations": {
-			"the map has to be made", arriving("null", image),
+			"the annotations are missing", arriving("null", image),
 			`[{"op":"add","path":"/metadata/annotations","value":{` + why + `}}]`,
 		},
-		"Paused":     {"whose pause it is stays known", arriving(`{`+byUser+`}`, image), ""},
-		"WithStatus": {"it brings its status", arriving(`{"baremetalhost.metal3.io/status":"{}"}`, image), ""},
-		"NoImage":    {"there is nothing to lose", arriving("null", `"online":true`), ""},
-		"New":        {"it is unknown", `{"metadata":{"name":"host"},"spec":{` + image + `}}`, ""},
+		"Paused":     {"the pause keeps its owner", arriving(`{`+byUser+`}`, image), ""},
+		"WithStatus": {"the host has its status", arriving(`{"baremetalhost.metal3.io/status":"{}"}`, image), ""},
+		"NoImage":    {"the host has no image", arriving("null", `"online":true`), ""},
+		"New":        {"a new host has no finalizer", `{"metadata":{"name":"host"},"spec":{` + image + `}}`, ""},
 	} {
 		response := reviewAt(t, host.ArrivalPath, admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(tc.host)},
@@ -139,7 +139,7 @@ func TestArrival(t *testing.T) {
 	}
 }
 
-func TestUnreadableHostIsRefused(t *testing.T) {
+func TestInvalidHostIsRefused(t *testing.T) {
 	for name, pair := range map[string][2]string{
 		"stored host": {`{"metadata":{"annotations":1}}`, annotated(moving)},
 		"host":        {annotated(byUs), `{"metadata":{"annotations":1}}`},
@@ -151,8 +151,9 @@ func TestUnreadableHostIsRefused(t *testing.T) {
 	}
 }
 
-// TestConfigurationLeadsHere: an entry with another path would refuse every host that moves.
-func TestConfigurationLeadsHere(t *testing.T) {
+// TestConfigurationHasThePaths requires that config/webhook has the paths of the webhooks: another path would refuse
+// every host that is moved.
+func TestConfigurationHasThePaths(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -163,12 +164,12 @@ func TestConfigurationLeadsHere(t *testing.T) {
 	}
 	for _, path := range []string{host.Path, host.ArrivalPath, host.AgainPath} {
 		if !strings.Contains(string(content), "\n      path: "+path+"\n") {
-			t.Errorf("nothing in config/webhook leads to %s", path)
+			t.Errorf("no webhook in config/webhook has path %s", path)
 		}
 	}
 }
 
-// review asks the webhook about a step as the API server does.
+// review sends an update to the webhook as the API server does.
 func review(t *testing.T, before, after string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	return reviewAt(t, host.Path, admissionv1.AdmissionRequest{
@@ -177,7 +178,7 @@ func review(t *testing.T, before, after string) *admissionv1.AdmissionResponse {
 	})
 }
 
-// reviewAt asks one of the webhooks.
+// reviewAt sends a request to one of the webhooks.
 func reviewAt(t *testing.T, path string, asked admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	t.Helper()
 	asked.UID, asked.Name = "1", "host-0"

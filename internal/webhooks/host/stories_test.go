@@ -18,21 +18,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeMove are the stories, in this order: without the webhook, with it but without a server, and complete.
+// describeMove has the stories in this order: without the webhook, with it but without a server, and complete.
 func describeMove(s *suite) {
-	It("would be seen without its pause", func(ctx context.Context) {
+	It("is seen without its pause if there is no webhook", func(ctx context.Context) {
 		current := s.host(ctx, build.Paused(infrav1.HostPausedByProvider))
 		seen := s.sights(ctx, current)
 		Expect(s.moveAway(ctx, current)).To(Succeed())
-		Expect(seen()).To(ContainElement(sight{Deleting: true}), "so the stories below show something")
+		Expect(seen()).To(ContainElement(sight{Deleting: true}), "the following stories require this")
 	})
 
-	It("depends on the webhook, and no other host does", func(ctx context.Context) {
+	It("cannot be updated without a webhook server, unlike other hosts", func(ctx context.Context) {
 		s.configure(ctx)
 		current := s.host(ctx, build.Paused(infrav1.HostPausedByProvider), build.Available())
-		// It may take a moment until the API server knows of the webhook.
+		// The API server observes the webhook after a moment.
 		Eventually(func() error { return s.mark(ctx, current) }).Should(MatchError(ContainSubstring("connection refused")))
-		Expect(s.paused(ctx, current)).To(BeTrue(), "what is refused changes nothing")
+		Expect(s.paused(ctx, current)).To(BeTrue(), "a refused write changes nothing")
 
 		key := client.ObjectKeyFromObject(current)
 		for _, edit := range []func(*bmov1alpha1.BareMetalHost){
@@ -54,17 +54,17 @@ func describeMove(s *suite) {
 		Expect(s.server.Client.Delete(ctx, current)).To(Succeed())
 	})
 
-	It("leaves machines whose spec stays alone", func(ctx context.Context) {
+	It("lets a Metal3Machine with an unchanged spec pass", func(ctx context.Context) {
 		machine, key := s.machine.DeepCopy(), client.ObjectKeyFromObject(s.machine)
 		tries := 0
 		Eventually(func() error {
 			tries++
 			patch := fmt.Sprintf(`{"spec":{"hostSelector":{"matchLabels":{"try":"%d"}}}}`, tries)
 			return s.server.Client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-		}).Should(MatchError(ContainSubstring("connection refused")), "a spec that changes is judged")
+		}).Should(MatchError(ContainSubstring("connection refused")), "a changed spec is validated")
 		other := build.Metal3Machine("other", "cluster", build.InNamespace(s.machine.Namespace))
 		Expect(s.server.Client.Create(ctx, other)).To(MatchError(ContainSubstring("connection refused")),
-			"a new spec is judged")
+			"a new spec is validated")
 		for _, edit := range []func(*infrav1.Metal3Machine){
 			func(machine *infrav1.Metal3Machine) { machine.Finalizers = []string{infrav1.MachineFinalizer} },
 			func(machine *infrav1.Metal3Machine) { machine.Labels = map[string]string{"a": "b"} },
@@ -93,10 +93,10 @@ func describeMove(s *suite) {
 			},
 			Entry("when the move paused it", infrav1.HostPausedByProvider, build.Paused(infrav1.HostPausedByProvider)),
 			Entry("when a user paused it", "maintenance", build.Paused("maintenance")),
-			Entry("without another pause", infrav1.HostPausedByProvider),
+			Entry("when it was not paused", infrav1.HostPausedByProvider),
 		)
 
-		It("loses nothing but its annotations", func(ctx context.Context) {
+		It("loses only its annotations", func(ctx context.Context) {
 			current := s.host(ctx, build.Provisioned(), build.Labels(map[string]string{"a": "b"}),
 				build.Annotations(map[string]string{"example.com/asset": "4711"}))
 			Expect(s.mark(ctx, current)).To(Succeed())
@@ -112,7 +112,7 @@ func describeMove(s *suite) {
 			Expect(after.Generation).To(Equal(current.Generation))
 		})
 
-		DescribeTable("is paused when it arrives without its status",
+		DescribeTable("is paused when it is created without its status",
 			func(ctx context.Context, want bool, options ...build.HostOption) {
 				namespace := stage.Namespace(ctx, s.server)
 				current := build.Host("host", append([]build.HostOption{build.InNamespace(namespace)}, options...)...)
@@ -122,14 +122,14 @@ func describeMove(s *suite) {
 			Entry("with an image", true, build.Provisioned(), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
 			Entry("with an image and annotations", true, build.Provisioned(),
 				build.Finalizers(bmov1alpha1.BareMetalHostFinalizer), build.Annotations(map[string]string{"a": "b"})),
-			Entry("but not with its status", false, build.Provisioned(),
+			Entry("not with its status", false, build.Provisioned(),
 				build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
 				build.Annotations(map[string]string{bmov1alpha1.StatusAnnotation: "{}"})),
-			Entry("nor without an image", false, build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
-			Entry("nor a new one", false, build.Provisioned()),
+			Entry("not without an image", false, build.Finalizers(bmov1alpha1.BareMetalHostFinalizer)),
+			Entry("not a new host", false, build.Provisioned()),
 		)
 
-		It("is not created again where it moved away from", func(ctx context.Context) {
+		It("is not created again in the source", func(ctx context.Context) {
 			namespace := stage.Namespace(ctx, s.server)
 			manifest := func(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 				return build.Host(name, append([]build.HostOption{build.InNamespace(namespace)}, options...)...)
@@ -155,7 +155,7 @@ func describeMove(s *suite) {
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
 		})
 
-		It("is not created while it is unknown whether it moved away", func(ctx context.Context) {
+		It("is not created while the record of departures is invalid", func(ctx context.Context) {
 			namespace := stage.Namespace(ctx, s.server)
 			unreadable := &corev1.ConfigMap{Data: map[string]string{"hosts": "{"}}
 			unreadable.Namespace, unreadable.Name = namespace, pivot.DepartureName
@@ -164,7 +164,7 @@ func describeMove(s *suite) {
 				MatchError(ContainSubstring("creating the host host: parsing key hosts of ConfigMap metal3-moved-away")))
 		})
 
-		It("stays paused when clusterctl has to try again", func(ctx context.Context) {
+		It("stays paused when clusterctl repeats its write", func(ctx context.Context) {
 			current := s.host(ctx, build.Paused("maintenance"))
 			seen := s.sights(ctx, current)
 			Expect(s.mark(ctx, current)).To(Succeed())
@@ -175,7 +175,7 @@ func describeMove(s *suite) {
 	})
 }
 
-// host creates a host with a finalizer that BMO would have to remove.
+// host creates a host with a finalizer of BMO.
 func (s *suite) host(ctx context.Context, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	namespace := stage.Namespace(ctx, s.server)
@@ -187,7 +187,7 @@ func (s *suite) host(ctx context.Context, options ...build.HostOption) *bmov1alp
 	return current
 }
 
-// moveAway does to a host what clusterctl move does with each object in the cluster that it leaves.
+// moveAway changes and deletes a host as clusterctl move does in the source.
 func (s *suite) moveAway(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
 	if err := s.mark(ctx, current); err != nil {
 		return err

@@ -28,19 +28,18 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	// patience is the time limit of each wait.
 	patience = time.Minute
 
-	// pollEvery is how often it looks.
 	pollEvery = 50 * time.Millisecond
 
-	// serviceNamespace is where the Service of the webhooks is before the installation names it.
+	// serviceNamespace is the namespace of the Service of the webhooks before the installation sets it.
 	serviceNamespace = "system"
 )
 
 func TestStories(t *testing.T) { specs.Run(t, "Hosts that are moved away") }
 
-// suite is what all stories share: an API server on which the webhooks are configured by and by.
+// suite is the shared state of the stories: an API server with the webhooks.
 type suite struct {
 	server *env.Server
 
@@ -64,7 +63,7 @@ var _ = Describe("A host that is moved away", Ordered, func() {
 	describeMove(s)
 })
 
-// configure installs the webhooks as they are released, with the address of a process that does not run yet.
+// configure installs the webhooks of the release, with the address of a process that does not run yet.
 func (s *suite) configure(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
@@ -79,7 +78,7 @@ func (s *suite) configure(ctx context.Context) {
 	Expect(s.server.RedirectWebhooks(ctx, serviceNamespace, s.server.Webhook)).To(Succeed())
 }
 
-// serve runs the webhook until the end of the suite.
+// serve runs the webhook server until the end of the suite.
 func (s *suite) serve() {
 	GinkgoHelper()
 	mgr, err := ctrl.NewManager(s.server.Config, ctrl.Options{
@@ -101,14 +100,14 @@ func (s *suite) serve() {
 	Eventually(func() error { return mgr.GetWebhookServer().StartedChecker()(nil) }).Should(Succeed())
 }
 
-// sight is what a BMO sees of a host at one moment.
+// sight is a version of a host that BMO may observe.
 type sight struct {
 	Paused, Deleting bool
-	// Value of the pause.
+	// Value is the value of the pause.
 	Value string
 }
 
-// sights watches a host from its next change to its end and returns all that a BMO could have seen.
+// sights watches a host from its next change to its end and returns all versions that BMO may have observed.
 func (s *suite) sights(ctx context.Context, seen *bmov1alpha1.BareMetalHost) func() []sight {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
@@ -126,7 +125,7 @@ func (s *suite) sights(ctx context.Context, seen *bmov1alpha1.BareMetalHost) fun
 			current, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
 			Expect(isHost).To(BeTrue(), "%v", event)
 			if event.Type == watch.Added {
-				// It is there from the beginning.
+				// The watch begins with this version.
 				continue
 			}
 			all = append(all, sightOf(current))

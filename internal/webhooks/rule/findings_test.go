@@ -23,9 +23,9 @@ func TestWithout(t *testing.T) {
 		"nothing before": {reason: "all counts", after: wrong("a"), want: wrong("a")},
 		"same":           {reason: "nothing new", before: wrong("a"), after: wrong("a")},
 		"other value":    {reason: "a new mistake", before: wrong("a"), after: wrong("b"), want: wrong("b")},
-		"repaired":       {reason: "what is gone is gone", before: wrong("a")},
+		"repaired":       {reason: "a corrected error is not reported", before: wrong("a")},
 		"warnings": {
-			reason: "they are heard once, too",
+			reason: "a warning is reported once",
 			before: warned("a"), after: rule.Join(warned("a"), warned("b")), want: warned("b"),
 		},
 		"error after warning": {
@@ -42,7 +42,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-func TestRefusalsLeaveOutNothings(t *testing.T) {
+func TestRefusalsOmitNil(t *testing.T) {
 	if got := rule.Refusals(nil, nil); len(got.Errors) > 0 {
 		t.Errorf("nil errors are none, got %v", got.Errors)
 	}
@@ -67,18 +67,18 @@ func TestChanges(t *testing.T) {
 	}{
 		"same":               {reason: "nothing", before: outer{Number: 1}, after: outer{Number: 1}},
 		"nil and empty list": {reason: "the same in JSON", before: outer{}, after: outer{List: []inner{}}},
-		"nil pointers":       {reason: "nothing to compare", before: (*inner)(nil), after: (*inner)(nil)},
+		"nil pointers":       {reason: "both are nil", before: (*inner)(nil), after: (*inner)(nil)},
 		"appearing":          {reason: "no field can be named", before: (*inner)(nil), after: &inner{}, want: "all of it"},
 		"hidden": {
-			reason: "what is not in JSON has no name",
+			reason: "a field that is not in JSON has no name",
 			before: outer{}, after: outer{Hidden: "x"}, want: "all of it",
 		},
 		"pointer set": {
-			reason: "the pointer itself",
+			reason: "the pointer changes",
 			before: outer{}, after: outer{Pointer: &inner{}}, want: "pointer",
 		},
 		"below a pointer": {
-			reason: "the field below",
+			reason: "the field of the pointer changes",
 			before: outer{Pointer: &inner{Text: "a"}}, after: outer{Pointer: &inner{Text: "b"}}, want: "pointer.text",
 		},
 		"in a list": {
@@ -87,7 +87,7 @@ func TestChanges(t *testing.T) {
 			want: "list[1].text",
 		},
 		"longer list": {
-			reason: "which element is new cannot be told",
+			reason: "the new element cannot be identified",
 			before: outer{List: []inner{{}}}, after: outer{List: []inner{{}, {}}}, want: "list",
 		},
 		"in a map": {
@@ -96,11 +96,11 @@ func TestChanges(t *testing.T) {
 			after:  inner{Map: map[string]string{"d": "1", "b": "2", "c": "1"}}, want: "map[a], map[b], map[d]",
 		},
 		"free JSON": {
-			reason: "has no fields of its own",
+			reason: "a type without fields",
 			before: outer{}, after: outer{Free: apiextensionsv1.JSON{Raw: []byte("1")}}, want: "free",
 		},
 		"many": {
-			reason: "a message has an end",
+			reason: "a message names five fields",
 			before: []int{1, 2, 3, 4, 5, 6, 7}, after: []int{0, 0, 0, 0, 0, 0, 0},
 			want: "[0], [1], [2], [3], [4], 2 more",
 		},
@@ -118,9 +118,9 @@ func TestSameReference(t *testing.T) {
 	path := field.NewPath("ref")
 	reference := &infrav1.Metal3ObjectRef{Name: "a"}
 	if got := rule.SameReference(path, nil, reference, "own"); len(got.Errors) > 0 {
-		t.Errorf("what is not set may be set, got %v", got.Errors)
+		t.Errorf("a missing reference may be set, got %v", got.Errors)
 	}
 	if got := rule.SameReference(path, &infrav1.Metal3ObjectRef{}, nil, "own"); len(got.Errors) > 0 {
-		t.Errorf("a reference without name is not set, got %v", got.Errors)
+		t.Errorf("a reference without a name counts as missing, got %v", got.Errors)
 	}
 }

@@ -50,14 +50,14 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	mode := path.Child("vrrp", "mode")
 	findings := Refusals(
 		Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
-			"restore it: the hosts of the cluster are known under it"),
+			"restore it: the hosts of the cluster are registered under it"),
 		Unchanged(mode, string(before.VRRP.Mode), string(after.VRRP.Mode),
-			"restore it: nodes of different modes do not hear one another and would hold the VIP at once"),
+			"restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold the VIP"),
 	)
 	was, is := effectiveMode(before.VRRP), effectiveMode(after.VRRP)
 	if len(findings.Errors) == 0 && was != is {
-		findings = Join(findings, Warn(mode, "goes from %s to %s; nodes that run with the old mode do not hear the new "+
-			"ones, so replace all control-plane nodes, or set mode to %s", was, is, was))
+		findings = Join(findings, Warn(mode, "changes from %s to %s; nodes with the old mode ignore the advertisements of "+
+			"new nodes: replace all control-plane nodes, or set mode to %s", was, is, was))
 	}
 	return findings
 }
@@ -116,7 +116,7 @@ func takeover(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 			ironic.Takeover, infrav1.TakeoverAfterMove))}
 	case silence.Duration <= 0:
 		return field.ErrorList{field.Invalid(path, silence.Duration.String(),
-			"is no time at all; use more than 0s, or omit it for never")}
+			"is not positive; raise it, or omit it for never")}
 	default:
 		return nil
 	}

@@ -36,7 +36,7 @@ func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	if was == 0 || is == 0 || was == is {
 		return Findings{}
 	}
-	return Warn(path.Child("vrrp", "virtualRouterID"), "goes from %d to %d; nodes with the old one do not hear the new "+
-		"ones, and both would hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the "+
-		"management cluster the same ID", was, is)
+	return Warn(path.Child("vrrp", "virtualRouterID"), "changes from %d to %d; nodes with the old ID ignore the "+
+		"advertisements of new nodes, and two nodes would hold the VIP: demote the old nodes or replace all of them, and "+
+		"set the same ID for the Ironic of the management cluster", was, is)
 }

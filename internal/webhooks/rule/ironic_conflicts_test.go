@@ -21,11 +21,11 @@ func TestAPIServerAndIronic(t *testing.T) {
 		want   []string
 	}{
 		"apart":          {"as it should be", "172.22.0.10", dualStack(), nil},
-		"no Ironic":      {"nothing to compare with", "172.22.0.2", nil, nil},
-		"no endpoint":    {"that of the Cluster is used", "", dualStack(), nil},
-		"a name":         {"is not resolved", "api.example", dualStack(), nil},
-		"same":           {"the API server would go where Ironic goes", "172.22.0.2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "172.22.0.2": ` + refused}},
-		"same, in words": {"IPv6 is written in many ways", "fd00:22:0::2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "fd00:22:0::2": ` + refused}},
+		"no Ironic":      {"no endpoint of Ironic", "172.22.0.2", nil, nil},
+		"no endpoint":    {"the endpoint of the Cluster is used", "", dualStack(), nil},
+		"a name":         {"a name is not resolved", "api.example", dualStack(), nil},
+		"same":           {"the address of the API server would move with Ironic", "172.22.0.2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "172.22.0.2": ` + refused}},
+		"same, in words": {"an IPv6 address has several forms", "fd00:22:0::2", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "fd00:22:0::2": ` + refused}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAPIServerAndIronic(t *testing.T) {
 func TestIronicGateway(t *testing.T) {
 	findMistakes(t, map[string]mistake{
 		"Ironic itself": {
-			reason: "hosts would send everything to it",
+			reason: "hosts would send all packets to Ironic",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Gateway = "172.22.0.2" },
 			want: []string{`ironic.dhcp.gateway: Invalid value: "172.22.0.2": is the VIP of Ironic itself, which is no ` +
 				"router; give the address of the router, or omit it"},
@@ -65,11 +65,11 @@ func TestRouterIDChange(t *testing.T) {
 		"added":   {"a start", nil, with(50), nil},
 		"removed": {"an end", with(50), nil, nil},
 		"same":    {"nothing", with(50), with(50), nil},
-		"chosen":  {"nodes are made after that", with(0), with(50), nil},
-		"changed": {"split brain while nodes are replaced", with(50), with(51), []string{
-			"ironic.vrrp.virtualRouterID: goes from 50 to 51; nodes with the old one do not hear the new ones, and both would " +
-				"hold the VIP: demote the old nodes or replace all of them, and give the Ironic of the management cluster " +
-				"the same ID",
+		"chosen":  {"nodes are created after that", with(0), with(50), nil},
+		"changed": {"nodes of both IDs would hold the VIP", with(50), with(51), []string{
+			"ironic.vrrp.virtualRouterID: changes from 50 to 51; nodes with the old ID ignore the advertisements of new nodes, " +
+				"and two nodes would hold the VIP: demote the old nodes or replace all of them, and set the same ID for the " +
+				"Ironic of the management cluster",
 		}},
 	}
 	for name, c := range cases {

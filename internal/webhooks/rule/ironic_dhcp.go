@@ -189,8 +189,8 @@ func reservations(path *field.Path, dhcp *infrav1.IronicDHCP, virtual []virtualN
 	return errs
 }
 
-// reservation says why dnsmasq would not start with a dhcp-host, or would give an address away that is taken. It adds
-// the addresses of the dhcp-host to those that are taken.
+// reservation returns why dnsmasq would not start with a dhcp-host, or why an address of it is taken. It adds its
+// addresses to the taken ones.
 func reservation(reserved string, taken map[string]string) string {
 	if strings.ContainsFunc(reserved, unicode.IsSpace) || !strings.Contains(reserved, ",") {
 		return "is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"
@@ -203,7 +203,7 @@ func reservation(reserved string, taken map[string]string) string {
 		case err == nil && taken[address.String()] != "":
 			return fmt.Sprintf("reserves %s, %s", address, taken[address.String()])
 		case err == nil && address.Is4():
-			// Firmware and system of one host may have two identifiers of DHCPv6.
+			// Firmware and system of one host may have two DHCPv6 identifiers.
 			taken[address.String()] = "as another entry does; reserve each address once"
 		case err == nil, bare != word, !isKind, slices.Contains([]string{"id", "set", "tag"}, kind):
 		case !dhcpCard.MatchString(word):

@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// interfaceChoice judges what tells the nodes which interface carries the VIPs: exactly one of three fields. It refuses
-// values that fit no interface of any node, because they would fail on the nodes only.
+// interfaceChoice validates the choice of the interface of the VIPs: exactly one of three fields. It refuses values
+// that no interface can have, because they would fail only on the nodes.
 func interfaceChoice(
 	path *field.Path, endpoint infrav1.IronicEndpoint, networks []virtualNetwork,
 ) field.ErrorList {
@@ -43,7 +43,7 @@ func interfaceChoice(
 	return append(errs, interfaceCIDR(path.Child("interfaceCIDR"), endpoint.InterfaceCIDR, networks)...)
 }
 
-// interfaceName repeats the length and the letters of the schema, which lets the names of folders pass.
+// interfaceName repeats length and characters of the schema, and refuses the names of folders.
 func interfaceName(path *field.Path, name string) field.ErrorList {
 	if name == "." || name == ".." || len(name) > 15 || strings.ContainsFunc(name, notInterfaceName) {
 		return field.ErrorList{field.Invalid(path, name, "is not the name of a network interface; use at most 15 "+
@@ -74,8 +74,7 @@ func macAddresses(path *field.Path, addresses []string) field.ErrorList {
 	return errs
 }
 
-// interfaceCIDR refuses networks in which no node has an address of its own, and a single address, which at most one
-// node has.
+// interfaceCIDR refuses networks without addresses of nodes, and a single address, which at most one node has.
 func interfaceCIDR(path *field.Path, text string, networks []virtualNetwork) field.ErrorList {
 	if text == "" {
 		return nil

@@ -38,8 +38,8 @@ func kubelet(path *field.Path, kubelet *infrav1.IronicKubelet) field.ErrorList {
 	return errs
 }
 
-// unknownKubelet warns of static pods in another directory than that of kubeadm with the credentials of kubeadm. This
-// is no error: kubeadm supports another directory.
+// unknownKubelet warns of another directory of static pods than that of kubeadm with the credentials of kubeadm. It
+// is not an error: kubeadm supports other directories.
 func unknownKubelet(path *field.Path, described *infrav1.Ironic) Findings {
 	if described == nil || described.Kubelet != nil ||
 		described.ManifestsDirectory == "" || described.ManifestsDirectory == infrav1.DefaultManifestsDirectory ||

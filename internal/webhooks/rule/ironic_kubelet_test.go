@@ -12,7 +12,7 @@ import (
 
 const agentOfRKE2 = "/var/lib/rancher/rke2/agent"
 
-// kubeletOfRKE2 is what the documents say about RKE2.
+// kubeletOfRKE2 is the example of RKE2 in the documents.
 func kubeletOfRKE2() *infrav1.IronicKubelet {
 	return &infrav1.IronicKubelet{
 		Kubeconfig: agentOfRKE2 + "/kubelet.kubeconfig",
@@ -35,20 +35,20 @@ func TestIronicKubelet(t *testing.T) {
 	mistakes := map[string]mistake{
 		"RKE2": {reason: "as in the documents", change: kubelet(func(*infrav1.IronicKubelet) {})},
 		"as kubeadm": {
-			reason: "what is the default may be written out",
+			reason: "the default may be set explicitly",
 			change: kubelet(func(kubelet *infrav1.IronicKubelet) {
 				kubelet.Kubeconfig, kubelet.CredentialFiles = "/etc/kubernetes/kubelet.conf", nil
 				kubelet.CredentialDirectories = []string{"/var/lib/kubelet/pki"}
 			}),
 		},
 		"no kubeconfig": {
-			reason: "credentials alone name no API server",
+			reason: "credentials without a kubeconfig",
 			change: kubelet(func(kubelet *infrav1.IronicKubelet) { kubelet.Kubeconfig = "" }),
 			want: []string{"ironic.kubelet.kubeconfig: Required value: name the kubeconfig of the kubelet, or leave out " +
 				"kubelet where kubeadm makes the nodes"},
 		},
 		"twice": {
-			reason: "a container has one mount in a place",
+			reason: "a container has one mount per path",
 			change: kubelet(func(kubelet *infrav1.IronicKubelet) {
 				kubelet.CredentialFiles[2] = kubelet.Kubeconfig
 				kubelet.CredentialDirectories = []string{kubelet.CredentialFiles[0]}
@@ -65,7 +65,7 @@ func TestIronicKubelet(t *testing.T) {
 		"/proc/self": "/proc", "/usr/share/pki": "/usr",
 	} {
 		mistakes["directory "+place] = mistake{
-			reason: "a part of the container would be hidden",
+			reason: "the mount would hide a part of the container",
 			change: kubelet(func(kubelet *infrav1.IronicKubelet) { kubelet.CredentialDirectories = []string{place} }),
 			want: []string{`ironic.kubelet.credentialDirectories[0]: Invalid value: "` + place + `": overlaps with ` + own +
 				remedy},
@@ -73,7 +73,7 @@ func TestIronicKubelet(t *testing.T) {
 	}
 	for _, wrong := range []string{"kubelet.conf", "/etc/kubelet/", "/etc/../kubelet.conf", "/", "/etc/my kubelet"} {
 		mistakes["kubeconfig "+wrong] = mistake{
-			reason: "one way to write it, so that it can be compared",
+			reason: "only the shortest form can be compared",
 			change: kubelet(func(kubelet *infrav1.IronicKubelet) { kubelet.Kubeconfig = wrong }),
 			want:   []string{`ironic.kubelet.kubeconfig: Invalid value: "` + wrong + `": ` + shape},
 		}
@@ -103,17 +103,17 @@ func TestUnknownKubelet(t *testing.T) {
 			want: []string{warning},
 		},
 		"moved with its kubelet": {
-			reason: "nothing is missing",
+			reason: "the kubelet is set",
 			ironic: infrav1.Ironic{ManifestsDirectory: agentOfRKE2 + "/pod-manifests", Kubelet: kubeletOfRKE2()},
 		},
 		"moved, and the Node is not read": {
-			reason: "the credentials are not needed",
+			reason: "the guard does not read the Node",
 			ironic: infrav1.Ironic{
 				ManifestsDirectory: agentOfRKE2 + "/pod-manifests", Takeover: infrav1.TakeoverManual,
 			},
 		},
-		"kubeadm":              {reason: "the default is right"},
-		"kubeadm, written out": {reason: "too", ironic: infrav1.Ironic{ManifestsDirectory: "/etc/kubernetes/manifests"}},
+		"kubeadm":              {reason: "the default"},
+		"kubeadm, written out": {reason: "the default, set explicitly", ironic: infrav1.Ironic{ManifestsDirectory: "/etc/kubernetes/manifests"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			described := least()

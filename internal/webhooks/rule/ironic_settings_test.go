@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// publicKey is one that ssh-keygen made.
+// publicKey is a key of ssh-keygen.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHmJbnGcfl8hJpSbAkuAnFVCXpwiXaIBmHPcvBDm5J0U operator"
 
 func TestIronicExternals(t *testing.T) {
@@ -35,7 +35,7 @@ func TestIronicExternals(t *testing.T) {
 			}),
 		},
 		"address and URLs": {
-			reason: "the URLs win in the image, and the address would have no effect",
+			reason: "the URLs have precedence in the image",
 			change: endpoint(func(e *infrav1.IronicEndpoint) {
 				e.ExternalIP, e.ExternalCallbackURL = "203.0.113.7", "https://ironic.example"
 				e.ImageServerExternalURL = "https://images.example"
@@ -44,7 +44,7 @@ func TestIronicExternals(t *testing.T) {
 				"externalCallbackURL and imageServerExternalURL; give the address or the URLs"},
 		},
 		"one URL": {
-			reason: "virtual media that is fetched from outside boots a ramdisk that calls from outside",
+			reason: "a ramdisk from an external server requires an external callback",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalCallbackURL = "https://ironic.example" }),
 			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: set " +
 				"externalCallbackURL too: virtual media require both"},
@@ -56,7 +56,7 @@ func TestIronicExternals(t *testing.T) {
 				"imageServerExternalURL too: virtual media require both"},
 		},
 		"no URLs": {
-			reason: "what no client opens, and what every user could read",
+			reason: "invalid URLs, and a URL with credentials",
 			change: endpoint(func(e *infrav1.IronicEndpoint) {
 				e.ExternalCallbackURL, e.ImageServerExternalURL = "ironic.example:6385", "https://me:secret@images.example"
 			}),
@@ -67,7 +67,7 @@ func TestIronicExternals(t *testing.T) {
 			},
 		},
 		"no address": {
-			reason: "a name is none",
+			reason: "a name is not an address",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalIP = "ironic.example" }),
 			want:   []string{`ironic.endpoint.externalIP: Invalid value: "ironic.example": ` + badAddress},
 		},
@@ -92,20 +92,20 @@ func TestIronicOverrides(t *testing.T) {
 	findMistakes(t, map[string]mistake{
 		"request":           {reason: "a large site", change: override(cpu("2"), infrav1.IronicResourceList{})},
 		"limit":             {reason: "the request follows a lower limit", change: override(infrav1.IronicResourceList{}, memory("1Mi"))},
-		"the same":          {reason: "quality of service Guaranteed", change: override(memory("1Gi"), memory("1024Mi"))},
-		"different amounts": {reason: "each is judged alone", change: override(cpu("2"), memory("1"))},
+		"the same":          {reason: "QoS class Guaranteed", change: override(memory("1Gi"), memory("1024Mi"))},
+		"different amounts": {reason: "each resource is validated separately", change: override(cpu("2"), memory("1"))},
 		"more than the limit": {
 			reason: "the kubelet refuses the pod",
 			change: override(memory("2Gi"), memory("1Gi")),
 			want: []string{field + `requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi; lower it, ` +
 				"or raise the limit"},
 		},
-		"nothing": {
-			reason: "Ironic would not run",
+		"zero": {
+			reason: "a limit of zero",
 			change: override(infrav1.IronicResourceList{}, cpu("0")),
 			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; omit it, or raise it`},
 		},
-		"less than nothing": {
+		"negative": {
 			reason: "the kubelet refuses the pod",
 			change: override(cpu("-1"), infrav1.IronicResourceList{}),
 			want:   []string{field + `requests.cpu: Invalid value: "-1": is not positive; omit it, or raise it`},
@@ -119,13 +119,13 @@ func TestIronicExtraConfig(t *testing.T) {
 	}
 	findMistakes(t, map[string]mistake{
 		"options": {
-			reason: "what Ironic has and the provider does not need",
+			reason: "an option that the provider does not set",
 			change: options(infrav1.IronicOption{Name: "debug", Value: "false"},
 				infrav1.IronicOption{Group: "conductor", Name: "workers_pool_size", Value: "50"},
 				infrav1.IronicOption{Group: "agent", Name: "debug"}),
 		},
 		"owned": {
-			reason: "they are variables of the environment, which win over the file",
+			reason: "environment variables have precedence over the file",
 			change: options(infrav1.IronicOption{Group: "default", Name: "Auth_Strategy", Value: "noauth"},
 				infrav1.IronicOption{Group: "database", Name: "max_retries", Value: "1"},
 				infrav1.IronicOption{Group: "pxe", Name: "kernel_append_params", Value: "quiet"}),
@@ -139,13 +139,13 @@ func TestIronicExtraConfig(t *testing.T) {
 			},
 		},
 		"twice": {
-			reason: "only one of them would count",
+			reason: "only one of them would have an effect",
 			change: options(infrav1.IronicOption{Name: "debug", Value: "false"},
 				infrav1.IronicOption{Group: "DEFAULT", Name: "debug", Value: "true"}),
 			want: []string{`ironic.extraConfig[1]: Duplicate value: "DEFAULT/debug"`},
 		},
 		"two lines": {
-			reason: "no option is longer than a line",
+			reason: "an option has one line",
 			change: options(infrav1.IronicOption{Group: "agent", Name: "debug", Value: "a\nb"}),
 			want: []string{`ironic.extraConfig[0].value: Invalid value: "a\nb": has a line end or another control ` +
 				"character; use one line"},
@@ -171,7 +171,7 @@ func TestIronicProxy(t *testing.T) {
 			want:   []string{"ironic.proxy.httpsProxy: Required value: give a proxy, or leave out noProxy"},
 		},
 		"mistakes": {
-			reason: "programs would ignore them in silence",
+			reason: "programs would ignore them without an error",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Proxy = infrav1.IronicProxy{
 					HTTPProxy: "socks5://proxy.example", HTTPSProxy: "http://me:secret@proxy.example",
@@ -203,7 +203,7 @@ func TestIronicExporter(t *testing.T) {
 			},
 		},
 		"mistakes": {
-			reason: "two services on one port, and more than the BMC bears",
+			reason: "a used port, and a too short interval",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{
 					Enabled: &on, BindAddress: "all", Port: 6385, SensorCollectionInterval: lasting(time.Second),
@@ -223,13 +223,13 @@ func TestIronicExporter(t *testing.T) {
 func TestIronicRamdisk(t *testing.T) {
 	findMistakes(t, map[string]mistake{
 		"key and parameters": {
-			reason: "an administrator who looks into the ramdisk",
+			reason: "access to the ramdisk",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Ramdisk.SSHKey, ironic.Ramdisk.ExtraKernelParams = publicKey+"\n", "console=ttyS0,115200 quiet"
 			},
 		},
 		"private key": {
-			reason: "it would be on the command line of every host, and in this message",
+			reason: "a private key would be on the command line of every host",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Ramdisk.SSHKey = "-----BEGIN OPENSSH PRIVATE KEY-----"
 			},
@@ -237,13 +237,13 @@ func TestIronicRamdisk(t *testing.T) {
 				"authorized_keys, like ssh-ed25519 AAAA... name"},
 		},
 		"two keys": {
-			reason: "the ramdisk takes one",
+			reason: "the ramdisk supports one key",
 			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.SSHKey = publicKey + "\n" + publicKey },
 			want: []string{`ironic.ramdisk.sshKey: Invalid value: "***": is not one public key; write it as in ` +
 				"authorized_keys, like ssh-ed25519 AAAA... name"},
 		},
 		"two lines": {
-			reason: "the command line of a kernel is one",
+			reason: "a kernel has one command line",
 			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.ExtraKernelParams = "quiet\nsplash" },
 			want: []string{`ironic.ramdisk.extraKernelParams: Invalid value: "quiet\nsplash": has a line end or another ` +
 				"control character; use one line"},
@@ -267,7 +267,7 @@ func TestIronicReservations(t *testing.T) {
 			},
 		},
 		"no reservations": {
-			reason: "dnsmasq would not start, and no event says so",
+			reason: "dnsmasq would not start",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.DHCP.Hosts, ironic.DHCP.Ignore = []string{"52:54:00:00:00:01", "a, b"}, []string{"known"}
 			},
@@ -280,7 +280,7 @@ func TestIronicReservations(t *testing.T) {
 			},
 		},
 		"all forms of reservations": {
-			reason: "several cards of one machine, a card by its type, and IPv6",
+			reason: "several NICs of one host, a NIC with its type, and IPv6",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.DHCP.Hosts = []string{
 					"52:54:00:00:00:01,52:54:00:00:00:02,172.22.0.150", "06-52:54:00:*:*:*,set:rack,ignore",
@@ -308,19 +308,19 @@ func TestIronicReservations(t *testing.T) {
 			want: []string{`ironic.dhcp.hosts[1]: Invalid value: "52:54:00:00:00:02,172.22.0.150": reserves 172.22.0.150, ` +
 				"as another entry does; reserve each address once"},
 		},
-		"reservation for no card": {
+		"reservation without a MAC address": {
 			reason: "dnsmasq would not start",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Hosts = []string{"gg:54:00:00:00:01,172.22.0.150"} },
 			want: []string{`ironic.dhcp.hosts[0]: Invalid value: "gg:54:00:00:00:01,172.22.0.150": has gg:54:00:00:00:01, ` +
 				"which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21"},
 		},
 		"relayed and local": {
-			reason: "one network behind a relay, and the rest of the own one",
+			reason: "a network behind a relay, and another range of the own network",
 			change: ranges(extra("172.30.0.0/24", "172.30.0.10", "172.30.0.20", "172.30.0.1"),
 				extra("172.22.0.0/24", "172.22.0.210", "172.22.0.220", "")),
 		},
 		"of another family": {
-			reason: "one server is for one family",
+			reason: "one server supports one IP family",
 			change: ranges(extra("fd00:30::/64", "fd00:30::10", "fd00:30::20", "")),
 			want: []string{`ironic.dhcp.extraRanges[0].networkCIDR: Invalid value: "fd00:30::/64": is not an IPv4 network, ` +
 				"as the first range is; write it like 192.0.2.0/24 or 2001:db8::/64"},
@@ -348,7 +348,7 @@ func TestIronicReservations(t *testing.T) {
 			},
 		},
 		"backwards": {
-			reason: "as the first range",
+			reason: "the range is validated as the first one",
 			change: ranges(extra("172.30.0.0/24", "172.30.0.20", "172.30.0.10", "")),
 			want: []string{`ironic.dhcp.extraRanges[0].rangeEnd: Invalid value: "172.30.0.10": comes before rangeBegin ` +
 				"172.30.0.20; swap them"},
@@ -370,11 +370,11 @@ func TestIronicAuthorities(t *testing.T) {
 			reason: "an old CA without extensions", change: bmc(certificate(t, &x509.Certificate{})),
 		},
 		"text": {
-			reason: "a path is not read", change: bmc("/etc/ssl/ca.crt"),
+			reason: "a path is not supported", change: bmc("/etc/ssl/ca.crt"),
 			want: []string{`ironic.tls.bmcCABundle: Invalid value: "***": has no certificate` + remedy},
 		},
 		"key": {
-			reason: "a private key must not be in the API, nor in a message",
+			reason: "a private key must not be in the API or in a message",
 			change: func(ironic *infrav1.Ironic) {
 				key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
 				ironic.TLS.TrustedCABundle = authority + string(key)
@@ -387,7 +387,7 @@ func TestIronicAuthorities(t *testing.T) {
 			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 1 cannot be parsed` + remedy},
 		},
 		"server": {
-			reason: "the certificate of a BMC itself verifies no other",
+			reason: "the certificate of a BMC is no CA",
 			change: bmc(authority + certificate(t, &x509.Certificate{BasicConstraintsValid: true})),
 			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 2 is not of a CA` + remedy},
 		},

@@ -90,23 +90,23 @@ func texts(errs field.ErrorList) []string {
 func TestIronicEndpoint(t *testing.T) {
 	findMistakes(t, map[string]mistake{
 		"complete": {reason: "everything set", change: func(*infrav1.Ironic) {}},
-		"least":    {reason: "nothing set that can be left out", change: func(ironic *infrav1.Ironic) { *ironic = *least() }},
+		"least":    {reason: "only required fields", change: func(ironic *infrav1.Ironic) { *ironic = *least() }},
 		"one IPv6 address": {
-			reason: "IPv4 is not needed",
+			reason: "IPv4 is optional",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				ironic.Endpoint.VirtualIPs, ironic.Endpoint.CIDRs = []string{"fd00::2"}, []string{"fd00::2/128"}
 			},
 		},
 		"no address": {
-			reason: "an endpoint without address is none",
+			reason: "an endpoint requires an address",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs, ironic.Endpoint.CIDRs = nil, nil
 			},
 			want: []string{"ironic.endpoint.virtualIPs: Required value: give the address that Ironic answers on"},
 		},
 		"not an address": {
-			reason: "what depends on the address is not judged then",
+			reason: "dependent values are not validated",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs[0] = "172.22.0.2/24"
 				ironic.Endpoint.CIDRs[1] = "fd00:22::"
@@ -118,7 +118,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"addresses that no node can have": {
-			reason: "each would fail on the node, without a condition",
+			reason: "each would fail only on the node",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs = []string{"255.255.255.255", "fe80::2"}
 				ironic.Endpoint.CIDRs = []string{"0.0.0.0/0", "fe80::/64"}
@@ -131,7 +131,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"mapped and zoned": {
-			reason: "two more ways to write an address that keepalived does not take",
+			reason: "two forms of an address that keepalived does not support",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs = []string{"::ffff:172.22.0.2", "fe80::2%eth0"}
 			},
@@ -143,7 +143,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"two of one family": {
-			reason: "the first would be used, the second would be a surprise",
+			reason: "one address per IP family",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs[1], ironic.Endpoint.CIDRs[1] = "172.22.0.3", "172.22.0.0/24"
 			},
@@ -157,7 +157,7 @@ func TestIronicEndpoint(t *testing.T) {
 				"virtualIPs, which has 2; give the network of each address, in the same order"},
 		},
 		"other order": {
-			reason: "the order pairs them",
+			reason: "the order assigns networks to addresses",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.CIDRs = []string{"fd00:22::/64", "172.22.0.0/24"}
 			},
@@ -169,7 +169,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"addresses of no node": {
-			reason: "no node could have them",
+			reason: "network and broadcast addresses",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.VirtualIPs = []string{"172.22.0.255", "fd00:22::"}
 			},
@@ -181,7 +181,7 @@ func TestIronicEndpoint(t *testing.T) {
 			},
 		},
 		"network with host bits": {
-			reason: "what the node's address looks like with its prefix",
+			reason: "the address of a node with its prefix",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.CIDRs[0] = "172.22.0.2/24" },
 		},
 		"one port for two": {
@@ -212,7 +212,7 @@ func TestIronicVRRP(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Mode = "" },
 		},
 		"unicast without peers": {
-			reason: "each node would hold the VIP",
+			reason: "without peers each node would hold the VIP",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = nil },
 			want: []string{
 				"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may hold " +
@@ -222,13 +222,13 @@ func TestIronicVRRP(t *testing.T) {
 			},
 		},
 		"peers of one family": {
-			reason: "each family is its own conversation",
+			reason: "each IP family requires peers",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.Peers = []string{"fd00:22::11", "fd00:22::12"} },
 			want: []string{"ironic.vrrp.peers: Required value: mode Unicast requires the IPv4 addresses of all nodes that may " +
 				"hold 172.22.0.2, at least 2, and there are 0; list them, or set mode to Multicast"},
 		},
 		"a single peer": {
-			reason: "it is the node itself, so there is no other peer",
+			reason: "the only entry is the node itself",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				ironic.VRRP = infrav1.VRRP{Mode: infrav1.VRRPUnicast, Peers: []string{"172.22.0.11"}}
@@ -237,7 +237,7 @@ func TestIronicVRRP(t *testing.T) {
 				"hold 172.22.0.2, at least 2, and there are 1; list them, or set mode to Multicast"},
 		},
 		"wrong peers": {
-			reason: "each peer is another node's own address",
+			reason: "each peer is the own address of a node",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.VRRP.Peers = []string{"node-1", "172.22.0.2", "172.22.0.11", "172.22.0.11", "224.0.0.18"}
 			},
@@ -250,7 +250,7 @@ func TestIronicVRRP(t *testing.T) {
 			},
 		},
 		"peer of a family without address": {
-			reason: "there is nothing to agree on",
+			reason: "no VIP of this IP family",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				ironic.VRRP.Peers = []string{"172.22.0.11", "fd00:22::11"}
@@ -259,11 +259,11 @@ func TestIronicVRRP(t *testing.T) {
 				"virtualIPs is; list addresses of the same family as the virtualIPs"},
 		},
 		"shortest interval": {
-			reason: "the least that VRRP can say",
+			reason: "the minimum of VRRP",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.AdvertisementInterval = lasting(10 * time.Millisecond) },
 		},
 		"longest interval": {
-			reason: "the most that VRRP can say",
+			reason: "the maximum of VRRP",
 			change: func(ironic *infrav1.Ironic) { ironic.VRRP.AdvertisementInterval = lasting(40 * time.Second) },
 		},
 		"no interval": {
@@ -277,7 +277,7 @@ func TestIronicVRRP(t *testing.T) {
 			want:   []string{`ironic.vrrp.advertisementInterval: Invalid value: "15ms"` + interval},
 		},
 		"interval too long": {
-			reason: "it does not fit into the packet",
+			reason: "above the maximum of VRRP",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.VRRP.AdvertisementInterval = lasting(40*time.Second + 10*time.Millisecond)
 			},
@@ -296,7 +296,7 @@ func TestIronicDHCP(t *testing.T) {
 			},
 		},
 		"no range": {
-			reason: "there is nothing to hand out",
+			reason: "the range is required",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.RangeBegin, ironic.DHCP.RangeEnd = "", "end" },
 			want: []string{
 				"ironic.dhcp.rangeBegin: Required value: give an IPv4 or IPv6 address",
@@ -322,7 +322,7 @@ func TestIronicDHCP(t *testing.T) {
 				"172.22.0.2; hand out addresses of that network"},
 		},
 		"family without address": {
-			reason: "there is no network to hand out from",
+			reason: "no VIP of this IP family",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				ironic.DHCP = &infrav1.IronicDHCP{RangeBegin: "fd00:22::100", RangeEnd: "fd00:22::200"}
@@ -339,7 +339,7 @@ func TestIronicDHCP(t *testing.T) {
 				"swap them"},
 		},
 		"contains the address of Ironic": {
-			reason: "a host would be given the address of the endpoint",
+			reason: "a host would get the VIP",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.RangeBegin = "172.22.0.2" },
 			want: []string{`ironic.dhcp.rangeBegin: Invalid value: "172.22.0.2": begins a range up to 172.22.0.200 that ` +
 				"contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},
@@ -353,7 +353,7 @@ func TestIronicDHCP(t *testing.T) {
 				"contains the address 172.22.0.2 of Ironic itself; choose a range beside it"},
 		},
 		"options": {
-			reason: "each is handed out as it is",
+			reason: "invalid addresses, and a too short lease",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.DHCP.Gateway, ironic.DHCP.DNS = "172.23.0.1", []string{"172.22.0.1", "dns"}
 				ironic.DHCP.LeaseTime = lasting(time.Minute)
@@ -367,7 +367,7 @@ func TestIronicDHCP(t *testing.T) {
 			},
 		},
 		"gateway that is no address": {
-			reason: "it is parsed like the others",
+			reason: "an invalid address",
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Gateway = "router" },
 			want:   []string{`ironic.dhcp.gateway: Invalid value: "router": ` + badAddress},
 		},
@@ -380,7 +380,7 @@ func TestIronicDHCP(t *testing.T) {
 	})
 }
 
-func TestIronicOthers(t *testing.T) {
+func TestIronicOtherFields(t *testing.T) {
 	const url = "cannot be downloaded from; write it like https://server/path or file:///path"
 	const directory = "is not an absolute path in its shortest form; write it like /etc/kubernetes/manifests"
 	const image = "is not a container image; write it like registry/name:tag, without spaces and without https://"
@@ -396,19 +396,19 @@ func TestIronicOthers(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.Takeover = "" },
 		},
 		"silence without meaning": {
-			reason: "such a node is armed in another way",
+			reason: "silence arms no node with Manual",
 			change: func(ironic *infrav1.Ironic) { ironic.Takeover = infrav1.TakeoverManual },
 			want: []string{`ironic.takeoverAfterSilence: Invalid value: "15m0s": has no meaning with takeover Manual; ` +
 				"omit it, or set takeover to AfterMove"},
 		},
 		"no silence": {
-			reason: "zero is neither never nor at once",
+			reason: "zero is invalid",
 			change: func(ironic *infrav1.Ironic) { ironic.TakeoverAfterSilence = lasting(0) },
-			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is no time at all; use more than 0s, or omit ` +
+			want: []string{`ironic.takeoverAfterSilence: Invalid value: "0s": is not positive; raise it, or omit ` +
 				"it for never"},
 		},
 		"secrets without name": {
-			reason: "leaving out the reference means something else than an empty one",
+			reason: "a missing reference differs from an empty one",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.CredentialsRef, ironic.TLSRef = &corev1.LocalObjectReference{}, &corev1.LocalObjectReference{}
 			},
@@ -419,7 +419,7 @@ func TestIronicOthers(t *testing.T) {
 			},
 		},
 		"images": {
-			reason: "what no runtime pulls",
+			reason: "invalid image references",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Images = infrav1.IronicImages{
 					Keepalived: "keep alived", Ironic: "https://me:secret@registry.example/ironic", RamdiskDownloader: "ipa\n",
@@ -432,19 +432,19 @@ func TestIronicOthers(t *testing.T) {
 			},
 		},
 		"ramdisk from a file": {reason: "a folder of the node", change: baseURL("file:///opt/ipa")},
-		"ramdisk by default":  {reason: "the downloader knows one", change: baseURL("")},
+		"ramdisk by default":  {reason: "the downloader has a default", change: baseURL("")},
 		"ramdisk without host": {
 			reason: "no server",
 			change: baseURL("https:///ipa"),
 			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "https:///ipa": ` + url},
 		},
 		"ramdisk with a relative file": {
-			reason: "relative to what",
+			reason: "a relative path",
 			change: baseURL("file:ipa"),
 			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "file:ipa": ` + url},
 		},
 		"ramdisk without scheme": {
-			reason: "a path is no URL",
+			reason: "a path is not a URL",
 			change: baseURL("images.example/ipa"),
 			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "images.example/ipa": ` + url},
 		},
@@ -457,7 +457,7 @@ func TestIronicOthers(t *testing.T) {
 	}
 	for _, wrong := range []string{"manifests", "/etc/kubernetes/", "/etc/../manifests", "/", "/etc/my manifests"} {
 		mistakes["manifests in "+wrong] = mistake{
-			reason: "one way to write it, so that nothing is written elsewhere", change: manifests(wrong),
+			reason: "only the shortest form is valid", change: manifests(wrong),
 			want: []string{`ironic.manifestsDirectory: Invalid value: "` + wrong + `": ` + directory},
 		}
 	}
@@ -470,7 +470,8 @@ func TestIronicChange(t *testing.T) {
 		ironic.VRRP = infrav1.VRRP{Mode: mode, Peers: peers}
 		return ironic
 	}
-	const remedy = "restore it: nodes of different modes do not hear one another and would hold the VIP at once"
+	const remedy = "restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold " +
+		"the VIP"
 	cases := map[string]struct {
 		reason        string
 		before, after *infrav1.Ironic
@@ -479,25 +480,25 @@ func TestIronicChange(t *testing.T) {
 		"added":   {reason: "a start", after: dualStack()},
 		"removed": {reason: "an end", before: dualStack()},
 		"same":    {reason: "nothing", before: dualStack(), after: dualStack()},
-		"mode set to what it was": {
+		"mode set to its default": {
 			reason: "without peers it was Multicast", before: vrrp(""), after: vrrp(infrav1.VRRPMulticast),
 		},
 		"mode changed": {
-			reason: "split brain while nodes are replaced",
+			reason: "nodes of both modes would hold the VIP",
 			before: vrrp(infrav1.VRRPMulticast), after: vrrp(infrav1.VRRPUnicast, "172.22.0.11"),
 			want: rule.Refusals(field.Invalid(field.NewPath("ironic", "vrrp", "mode"), "Unicast",
 				`is "Multicast" and does not change; `+remedy)),
 		},
 		"mode removed": {
-			reason: "once set it stays", before: vrrp(infrav1.VRRPUnicast, "172.22.0.11"), after: vrrp("", "172.22.0.11"),
+			reason: "a set mode is immutable", before: vrrp(infrav1.VRRPUnicast, "172.22.0.11"), after: vrrp("", "172.22.0.11"),
 			want: rule.Refusals(field.Invalid(field.NewPath("ironic", "vrrp", "mode"), "",
 				`is "Unicast" and does not change; `+remedy)),
 		},
 		"mode follows peers": {
-			reason: "it was never set, so it is no error, and it does the same harm",
+			reason: "a mode that was not set changes with the peers",
 			before: vrrp(""), after: vrrp("", "172.22.0.11"),
-			want: rule.Findings{Warnings: []string{"ironic.vrrp.mode: goes from Multicast to Unicast; nodes that run with the " +
-				"old mode do not hear the new ones, so replace all control-plane nodes, or set mode to Multicast"}},
+			want: rule.Findings{Warnings: []string{"ironic.vrrp.mode: changes from Multicast to Unicast; nodes with the old mode " +
+				"ignore the advertisements of new nodes: replace all control-plane nodes, or set mode to Multicast"}},
 		},
 	}
 	for name, c := range cases {
@@ -527,7 +528,7 @@ func TestIronicRandom(*testing.T) {
 	}
 }
 
-// TestIronicInterface is the table of what may tell the nodes which interface carries the VIPs.
+// TestIronicInterface tests the choice of the interface that carries the VIPs.
 func TestIronicInterface(t *testing.T) {
 	const bad = "is not the MAC address of an interface; write it like 52:54:00:00:00:0a"
 	instead := func(macs []string, cidr string) func(*infrav1.Ironic) {
@@ -544,22 +545,22 @@ func TestIronicInterface(t *testing.T) {
 		"CIDR":      {reason: "the nodes have their own addresses in it", change: instead(nil, "10.0.0.0/16")},
 		"IPv6 CIDR": {reason: "a VIP is of that family", change: instead(nil, "fd00:23::/64")},
 		"CIDR with host bits": {
-			reason: "what the node's address looks like with its prefix", change: instead(nil, "172.22.0.11/24"),
+			reason: "the address of a node with its prefix", change: instead(nil, "172.22.0.11/24"),
 		},
 		"no interface": {
-			reason: "the address needs a place",
+			reason: "an interface is required",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "" },
 			want: []string{"ironic.endpoint.interface: Required value: name the interface or bridge that carries the " +
 				"addresses, or set macAddresses or interfaceCIDR"},
 		},
 		"interface that is a folder": {
-			reason: "the kernel refuses it",
+			reason: "the kernel refuses the name",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = ".." },
 			want: []string{`ironic.endpoint.interface: Invalid value: "..": is not the name of a network interface; use ` +
 				"at most 15 letters, digits, dots, dashes and underscores"},
 		},
 		"interface that breaks out": {
-			reason: "the name ends up in a configuration file",
+			reason: "the name is part of a configuration file",
 			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.Interface = "eth0 }" },
 			want: []string{`ironic.endpoint.interface: Invalid value: "eth0 }": is not the name of a network interface; ` +
 				"use at most 15 letters, digits, dots, dashes and underscores"},
@@ -570,14 +571,14 @@ func TestIronicInterface(t *testing.T) {
 			want:   []string{"ironic.endpoint.macAddresses: Forbidden: is set together with interface" + one},
 		},
 		"all": {
-			reason: "one message is enough",
+			reason: "one error is reported",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Endpoint.MACAddresses, ironic.Endpoint.InterfaceCIDR = []string{"52:54:00:00:00:0a"}, "172.22.0.0/24"
 			},
 			want: []string{"ironic.endpoint.interfaceCIDR: Forbidden: is set together with interface" + one},
 		},
 		"MAC addresses that no interface has": {
-			reason: "no node would have an interface",
+			reason: "no interface can have these addresses",
 			change: instead([]string{"01:00:5e:00:00:12", "00:00:00:00:00:00", "00:11:22:33:44:55:66:77", "eth0"}, ""),
 			want: []string{
 				`ironic.endpoint.macAddresses[0]: Invalid value: "01:00:5e:00:00:12": ` + bad,
@@ -596,17 +597,17 @@ func TestIronicInterface(t *testing.T) {
 				"192.0.2.0/24 or 2001:db8::/64"},
 		},
 		"CIDR of one address": {
-			reason: "the other nodes cannot have it", change: instead(nil, "172.22.0.11/32"),
+			reason: "other nodes cannot have the address", change: instead(nil, "172.22.0.11/32"),
 			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "172.22.0.11/32": is one address, which at most ` +
 				"one node has; give the network of all control-plane nodes"},
 		},
 		"CIDR of every machine": {
-			reason: "each node has it, on all interfaces", change: instead(nil, "fe80::/64"),
+			reason: "all interfaces have an address in it", change: instead(nil, "fe80::/64"),
 			want: []string{`ironic.endpoint.interfaceCIDR: Invalid value: "fe80::/64": is loopback, multicast or ` +
 				"link-local; give the network of the addresses of the nodes"},
 		},
 		"CIDR of another family": {
-			reason: "keepalived speaks the family of the VIP",
+			reason: "keepalived uses the IP family of the VIP",
 			change: func(ironic *infrav1.Ironic) {
 				*ironic = *least()
 				instead(nil, "fd00:22::/64")(ironic)

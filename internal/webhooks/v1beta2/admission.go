@@ -12,13 +12,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
 )
 
-// isTopologyDryRun says whether the topology controller only wants to know what a change would look like.
+// isTopologyDryRun returns true for a dry run of the topology controller.
 func isTopologyDryRun(ctx context.Context, object client.Object) bool {
 	request, err := admission.RequestFromContext(ctx)
 	return err == nil && topology.IsDryRunRequest(request, object)
 }
 
-// defaulter fills in one kind.
+// defaulter sets the defaults of one kind.
 type defaulter[T client.Object] struct {
 	fill func(ctx context.Context, object T) error
 }
@@ -31,14 +31,14 @@ func (d defaulter[T]) Default(ctx context.Context, object T) error {
 	return d.fill(ctx, object)
 }
 
-// validator judges one kind.
+// validator validates one kind.
 type validator[T client.Object] struct {
 	kind string
 
-	// state judges an object as it is.
+	// state validates an object.
 	state func(object T) rule.Findings
 
-	// change judges the step from one object to the next. Nil means that every step is fine.
+	// change validates an update. Nil allows every update.
 	change func(before, after T) rule.Findings
 }
 

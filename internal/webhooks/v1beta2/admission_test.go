@@ -29,7 +29,7 @@ const (
 	imageIsUnreadable = `spec.image.url: Invalid value: "no url": is not a URL; write it like https://server/path`
 )
 
-// step is one request to a validator: a creation if there is nothing before.
+// step is one request to a validator. It is a creation if before is empty.
 type step[T client.Object] struct {
 	reason   string
 	ctx      context.Context
@@ -39,7 +39,7 @@ type step[T client.Object] struct {
 	warnings []string
 }
 
-// judge runs steps through a validator and compares what it says.
+// judge validates steps and compares the findings.
 func judge[T client.Object](t *testing.T, validator admission.Validator[T], steps map[string]step[T]) {
 	t.Helper()
 	for name, step := range steps {
@@ -65,7 +65,7 @@ func judge[T client.Object](t *testing.T, validator admission.Validator[T], step
 	}
 }
 
-// causes lists the fields that an error names, each with its message.
+// causes returns the fields of an error, each with its message.
 func causes(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
@@ -82,10 +82,9 @@ func causes(t *testing.T, err error) []string {
 	return found
 }
 
-// named is the metadata of all objects here.
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: namespace} }
 
-// altered makes an object and changes it.
+// altered returns a changed object.
 func altered[T any](original func() *T, changes ...func(*T)) *T {
 	object := original()
 	for _, change := range changes {
@@ -94,7 +93,7 @@ func altered[T any](original func() *T, changes ...func(*T)) *T {
 	return object
 }
 
-// dryRun is the context of a request, as the topology controller makes it if the object carries its annotation.
+// dryRun returns the context of a dry run of the topology controller.
 func dryRun(ctx context.Context) context.Context {
 	return admission.NewContextWithRequest(ctx, admission.Request{
 		AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Update, DryRun: ptr.To(true)},
@@ -105,8 +104,8 @@ func annotated(key string) func(*infrav1.Metal3Machine) {
 	return func(machine *infrav1.Metal3Machine) { machine.Annotations = map[string]string{key: ""} }
 }
 
-// TestLetThrough holds for all kinds, since one place decides it.
-func TestLetThrough(t *testing.T) {
+// TestAdmittedWithoutValidation tests the rules that all kinds share.
+func TestAdmittedWithoutValidation(t *testing.T) {
 	healthy := func(changes ...func(*infrav1.Metal3Machine)) *infrav1.Metal3Machine {
 		return altered(validMachine, changes...)
 	}
@@ -125,24 +124,24 @@ func TestLetThrough(t *testing.T) {
 
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"nothing special": {
-			reason: "without a reason to be let through, both the state and the change count",
+			reason: "state and change are validated",
 			before: before, after: healthy(moved, broken),
 			want: []string{missingImage, changeOfProvider},
 		},
 		"deleted for a move": {
-			reason: "clusterctl annotates and then deletes what it has moved, and nothing may stop it",
+			reason: "a refusal would stop clusterctl",
 			before: before, after: healthy(moved, broken, annotated(deleteForMove)),
 		},
 		"created with the annotation": {
-			reason: "the annotation counts at a creation, too",
+			reason: "the annotation counts at a creation",
 			after:  healthy(broken, annotated(deleteForMove)),
 		},
 		"being deleted": {
-			reason: "removing the finalizer is all that happens to a deleted object",
+			reason: "only finalizers of a deleted object change",
 			before: before, after: healthy(moved, broken, deleted),
 		},
 		"dry run of the topology controller": {
-			reason: "what forbids changes is silent, what judges the state is not",
+			reason: "only the state is validated",
 			ctx:    dryRun(t.Context()),
 			before: before, after: healthy(moved, broken, annotated(clusterv1.TopologyDryRunAnnotation)),
 			want: []string{missingImage},
@@ -154,40 +153,40 @@ func TestLetThrough(t *testing.T) {
 			want: []string{changeOfProvider},
 		},
 		"annotation without dry run": {
-			reason: "the annotation alone does not open the door",
+			reason: "the annotation alone has no effect",
 			before: before, after: healthy(moved, annotated(clusterv1.TopologyDryRunAnnotation)),
 			want: []string{changeOfProvider},
 		},
 	})
 }
 
-// TestWhatWasWrongBefore shows that an update is judged only by what it makes worse.
-func TestWhatWasWrongBefore(t *testing.T) {
+// TestExistingErrors requires that an update is refused only for new errors.
+func TestExistingErrors(t *testing.T) {
 	image := func(url string) func(*infrav1.Metal3Machine) {
 		return func(machine *infrav1.Metal3Machine) { machine.Spec.Image.URL = url }
 	}
 	before := altered(validMachine, image("no url"))
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"created": {
-			reason: "a new object is judged as a whole",
+			reason: "all errors of a new object count",
 			after:  before, want: []string{imageIsUnreadable},
 		},
 		"finalizer removed": {
-			reason: "metadata of an object that would not be accepted today can be changed",
+			reason: "metadata of an invalid object can be changed",
 			before: altered(validMachine, image("no url"), func(machine *infrav1.Metal3Machine) {
 				machine.Finalizers = []string{infrav1.MachineFinalizer}
 			}),
 			after: before,
 		},
 		"another field changed": {
-			reason: "what was wrong before may stay while something else is changed",
+			reason: "an existing error may stay",
 			before: before,
 			after: altered(validMachine, image("no url"), func(machine *infrav1.Metal3Machine) {
 				machine.Spec.FailureDomain = "b"
 			}),
 		},
 		"another field broken": {
-			reason: "only the new mistake is named",
+			reason: "only the new error is reported",
 			before: before,
 			after: altered(validMachine, image("no url"), func(machine *infrav1.Metal3Machine) {
 				machine.Spec.Image.Checksum = ""
@@ -196,12 +195,12 @@ func TestWhatWasWrongBefore(t *testing.T) {
 				"that holds it; only an image of format live-iso or with a URL that begins with oci:// needs none"},
 		},
 		"broken in another way": {
-			reason: "a wrong value is not a licence for other wrong values",
+			reason: "another invalid value is a new error",
 			before: before, after: altered(validMachine, image("none either")),
 			want: []string{`spec.image.url: Invalid value: "none either": is not a URL; write it like https://server/path`},
 		},
 		"repaired": {
-			reason: "the way back is open",
+			reason: "a correction is allowed",
 			before: before, after: validMachine(),
 		},
 	})
@@ -216,7 +215,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-func TestDeletionIsNeverRefused(t *testing.T) {
+func TestDeletionIsAdmitted(t *testing.T) {
 	warnings, err := v1beta2.Metal3MachineValidator().ValidateDelete(t.Context(), &infrav1.Metal3Machine{})
 	if len(warnings) > 0 || err != nil {
 		t.Errorf("got warnings %q and error %v", warnings, err)

@@ -17,9 +17,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 )
 
-// WithArrivals adds to a validator of Metal3Clusters that a Metal3Cluster does not arrive with clusterctl where an
-// earlier move has left objects that the source does not have any more, or over one that was managed later, and that
-// none is created again where it moved away from. It reads objects with the reader.
+// WithArrivals adds rules to a validator of Metal3Clusters. It refuses a Metal3Cluster that clusterctl writes while
+// objects of an earlier move remain that the source does not have any more, or if this management cluster managed it
+// later. It also refuses to create a Metal3Cluster that moved away.
 //
 // clusterctl repeats the write for some minutes and then fails. It has deleted nothing in the source by then. A later
 // rejection is impossible: clusterctl unpauses the Cluster itself, and Cluster API acts at once.
@@ -29,7 +29,7 @@ func WithArrivals(
 	return arrivals{validator, reader}
 }
 
-// arrivals judges Metal3Clusters that clusterctl writes.
+// arrivals validates Metal3Clusters that clusterctl writes.
 type arrivals struct {
 	admission.Validator[*infrav1.Metal3Cluster]
 	reader client.Reader
@@ -58,8 +58,8 @@ func (a arrivals) ValidateUpdate(
 ) (admission.Warnings, error) {
 	if pivot.Arrives(before, after) {
 		if here, arriving := pivot.EpochOf(before), pivot.EpochOf(after); arriving < here {
-			return nil, forbid(after, fmt.Sprintf("move epoch %s is here and %s arrives, so the cluster was managed here last, "+
-				"and what arrives is out of date: unpause the Cluster here, and see pivot status of the source", here, arriving))
+			return nil, forbid(after, fmt.Sprintf("move epoch %s is here and %s arrives, so this management cluster managed "+
+				"the Cluster last: unpause the Cluster here, and see pivot status of the source", here, arriving))
 		}
 		if err := a.compare(ctx, after); err != nil {
 			return nil, err
@@ -104,13 +104,13 @@ func (a arrivals) compare(ctx context.Context, infra *infrav1.Metal3Cluster) err
 	return nil
 }
 
-// forbid refuses a Metal3Cluster with a text for people.
+// forbid returns an error with a text for users.
 func forbid(infra *infrav1.Metal3Cluster, why string) error {
 	kind := infrav1.GroupVersion.WithResource("metal3clusters").GroupResource()
 	return apierrors.NewForbidden(kind, infra.Name, errors.New(why)) //nolint:err113 // It is a text for people.
 }
 
-// enterCluster enters the Metal3Cluster and its Cluster, which arrive.
+// enterCluster adds the arriving Metal3Cluster and its Cluster.
 func (a arrivals) enterCluster(
 	ctx context.Context, infra *infrav1.Metal3Cluster, arriving pivot.Inventory, enter func(string, metav1.Object),
 ) error {
@@ -129,7 +129,7 @@ func (a arrivals) enterCluster(
 	return nil
 }
 
-// clusterOf is the name of the Cluster that a Metal3Cluster belongs to.
+// clusterOf returns the name of the Cluster of a Metal3Cluster.
 func clusterOf(infra *infrav1.Metal3Cluster) string {
 	for _, owner := range infra.OwnerReferences {
 		if owner.Kind == clusterv1.ClusterKind {

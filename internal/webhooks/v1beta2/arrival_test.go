@@ -24,7 +24,7 @@ import (
 
 var errAway = errors.New("the cache is away")
 
-// failing is an API server that does not answer for one kind.
+// failing is an API server that returns an error for one kind.
 func failing(kind client.Object) interceptor.Funcs {
 	return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 		options ...client.GetOption,
@@ -68,12 +68,12 @@ func TestArrivals(t *testing.T) {
 		funcs         interceptor.Funcs
 		want          string
 	}{
-		"First move": {reason: "nothing is here", after: arriving},
+		"First move": {reason: "the target is empty", after: arriving},
 		"Others": {
-			reason: "they do not come alive with this Cluster", after: arriving, here: []client.Object{other, elsewhere},
+			reason: "other Clusters have their own objects", after: arriving, here: []client.Object{other, elsewhere},
 		},
 		"Second move": {
-			reason: "all of the half copy arrives again", before: altered(validCluster, bring("1", "{}")), after: arriving,
+			reason: "an interrupted move is repeated", before: altered(validCluster, bring("1", "{}")), after: arriving,
 			here: []client.Object{kept},
 		},
 		"Out of date": {
@@ -81,27 +81,27 @@ func TestArrivals(t *testing.T) {
 			want: "move epoch 4 is here and 3 arrives",
 		},
 		"Leftover": {
-			reason: "it was deleted in the source", before: altered(validCluster, bring("1", "{}")), after: arriving,
+			reason: "the Machine was deleted in the source", before: altered(validCluster, bring("1", "{}")), after: arriving,
 			here: []client.Object{kept, gone}, want: "Machine gone here, which the source does not have any more",
 		},
 		"Leftover without its Metal3Cluster": {
-			reason: "a user has removed only that", after: arriving, here: []client.Object{gone}, want: "Machine gone",
+			reason: "a user removed only the Metal3Cluster", after: arriving, here: []client.Object{gone}, want: "Machine gone",
 		},
 		"Metal3Machine": {
-			reason: "it would claim a host", after: arriving,
+			reason: "the leftover would claim a host", after: arriving,
 			here: []client.Object{build.Metal3Machine("gone", "cluster", in)}, want: "Metal3Machine gone",
 		},
 		"Half a Machine": {
-			reason: "its deletion would go on, and its host be wiped", after: arriving,
+			reason: "its deletion would continue and wipe the host", after: arriving,
 			here: []client.Object{deleted(kept.DeepCopy())}, want: "Machine kept here, which is being deleted",
 		},
 		"Half a Cluster": {
-			reason: "all of it would be deleted", after: arriving,
+			reason: "the deletion of the Cluster would continue", after: arriving,
 			here: []client.Object{deleted(build.Cluster("cluster", in))}, want: "Cluster cluster here, which is being deleted",
 		},
-		"Cluster": {reason: "it arrives first", after: arriving, here: []client.Object{build.Cluster("cluster", in)}},
+		"Cluster": {reason: "the Cluster arrives first", after: arriving, here: []client.Object{build.Cluster("cluster", in)}},
 		"Half a Metal3Cluster": {
-			reason: "it would be gone after the move", before: altered(validCluster, bring("1", "{}")), after: half,
+			reason: "its deletion would continue after the move", before: altered(validCluster, bring("1", "{}")), after: half,
 			want: "which is being deleted",
 		},
 		"No Cluster to read": {
@@ -109,7 +109,7 @@ func TestArrivals(t *testing.T) {
 			funcs: failing(&clusterv1.Cluster{}),
 		},
 		"Moved away": {
-			reason: "it would be created a second time", after: validCluster(), here: []client.Object{remembered},
+			reason: "the Metal3Cluster moved away", after: validCluster(), here: []client.Object{remembered},
 			want: "Metal3Cluster " + validCluster().Name + " moved to another management cluster",
 		},
 		"Back": {reason: "it arrives", after: arriving, here: []client.Object{remembered}},
@@ -117,8 +117,8 @@ func TestArrivals(t *testing.T) {
 			reason: "the answer is unknown", after: validCluster(), want: errAway.Error(), funcs: failing(&corev1.ConfigMap{}),
 		},
 		"Leaving":  {reason: "the webhook must not delay a deletion", after: leaving, here: []client.Object{gone}},
-		"Running":  {reason: "it does not arrive", before: arriving, after: arriving, here: []client.Object{gone}},
-		"Unparsed": {reason: "it cannot be compared", after: altered(validCluster, bring("3", "[")), want: "parsing annotation"},
+		"Running":  {reason: "the Cluster is not paused", before: arriving, after: arriving, here: []client.Object{gone}},
+		"Unparsed": {reason: "the annotation is invalid", after: altered(validCluster, bring("3", "[")), want: "parsing annotation"},
 		"Away": {
 			reason: "the answer is unknown", after: arriving, want: errAway.Error(),
 			funcs: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

@@ -8,10 +8,10 @@
 // error stays until a user edits the field.
 //
 // The webhooks admit three kinds of requests without validation. Only leftAlone and isTopologyDryRun detect them:
-//   - objects that clusterctl move is about to delete in the cluster that it moves away from,
+//   - objects that clusterctl move is about to delete in the source,
 //   - objects that are being deleted, where only finalizers matter,
-//   - for what forbids changes: the dry runs of the topology controller, which compares templates that way.
+//   - for changes: dry runs of the topology controller, which compares templates.
 //
-// There are no webhooks for deletions: finalizers keep an object while others depend on it, and a refusal would prevent
+// There are no webhooks for deletions: finalizers keep an object while others depend on it, and a refusal would stop
 // clusterctl move.
 package v1beta2

@@ -13,14 +13,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// rounds is how many random objects of each kind are tried.
+// rounds is the number of random objects of each kind.
 const rounds = 500
 
-// TestRandomObjects gives every validator and defaulter objects that no schema has seen: nothing may panic, filling in
-// twice is the same as once, and an object that is not changed is never refused.
+// TestRandomObjects passes objects without schema validation to every validator and defaulter. None may panic,
+// defaulting must be idempotent, and an unchanged object must be admitted.
 func TestRandomObjects(t *testing.T) {
 	random(t, func() *infrav1.Metal3Cluster { return &infrav1.Metal3Cluster{} },
-		v1beta2.Metal3ClusterValidator(), v1beta2.Metal3ClusterDefaulter(dice))
+		v1beta2.Metal3ClusterValidator(), v1beta2.Metal3ClusterDefaulter(fixedBytes))
 	random(t, func() *infrav1.Metal3ClusterTemplate { return &infrav1.Metal3ClusterTemplate{} },
 		v1beta2.Metal3ClusterTemplateValidator(), nil)
 	random(t, func() *infrav1.Metal3Data { return &infrav1.Metal3Data{} },
@@ -39,7 +39,7 @@ func TestRandomObjects(t *testing.T) {
 		v1beta2.Metal3RemediationTemplateValidator(), v1beta2.Metal3RemediationTemplateDefaulter())
 }
 
-// plausible fills in text that gets past the first check of a rule, half of the time.
+// plausible sets a text that half of the time passes the first check of a rule.
 func plausible(text *string, fill randfill.Continue) {
 	known := []string{
 		"172.22.0.2", "172.22.0.10", "172.22.0.20", "172.22.0.0/24", "fd00::2", "fd00::20", "fd00::/64", "::", "0.0.0.0",
@@ -63,15 +63,15 @@ func random[T client.Object](
 			before, after := empty(), empty()
 			fill.Fill(before)
 			fill.Fill(after)
-			// Otherwise nothing would be judged at all.
+			// An object that is being deleted is not validated.
 			after.SetDeletionTimestamp(nil)
 			before.SetDeletionTimestamp(nil)
 			if defaulter != nil {
-				fillsOnce(t, seed, empty(), defaulter)
-				fillsOnce(t, seed, after, defaulter)
+				defaultsOnce(t, seed, empty(), defaulter)
+				defaultsOnce(t, seed, after, defaulter)
 			}
-			standsStill(t, seed, after, validator)
-			standsStill(t, seed, empty(), validator)
+			admitsNoChange(t, seed, after, validator)
+			admitsNoChange(t, seed, empty(), validator)
 			_, _ = validator.ValidateCreate(t.Context(), empty())
 			_, _ = validator.ValidateCreate(t.Context(), after)
 			_, _ = validator.ValidateUpdate(t.Context(), before, after)
@@ -81,7 +81,7 @@ func random[T client.Object](
 	})
 }
 
-func fillsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter admission.Defaulter[T]) {
+func defaultsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter admission.Defaulter[T]) {
 	t.Helper()
 	if err := defaulter.Default(t.Context(), object); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
@@ -91,17 +91,17 @@ func fillsOnce[T client.Object](t *testing.T, seed int64, object T, defaulter ad
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	if diff := cmp.Diff(once, object.DeepCopyObject()); diff != "" {
-		t.Fatalf("seed %d: filling in again changes (-once +twice):\n%s", seed, diff)
+		t.Fatalf("seed %d: defaulting again changes the object (-once +twice):\n%s", seed, diff)
 	}
 }
 
-func standsStill[T client.Object](t *testing.T, seed int64, object T, validator admission.Validator[T]) {
+func admitsNoChange[T client.Object](t *testing.T, seed int64, object T, validator admission.Validator[T]) {
 	t.Helper()
 	same, ok := object.DeepCopyObject().(T)
 	if !ok {
 		t.Fatalf("seed %d: a copy of %T has another type", seed, object)
 	}
 	if warnings, err := validator.ValidateUpdate(t.Context(), object, same); err != nil || len(warnings) > 0 {
-		t.Fatalf("seed %d: an update that changes nothing is answered with %q, %v", seed, warnings, err)
+		t.Fatalf("seed %d: an update without a change returns %q, %v", seed, warnings, err)
 	}
 }

@@ -26,7 +26,7 @@ const defaultEndpointPort int32 = 6443
 // clusterIDBytes is the length of a generated clusterID before it is written in hexadecimal.
 const clusterIDBytes = 4
 
-// Metal3ClusterDefaulter fills in Metal3Clusters. Random fills a slice with random bytes, as crypto/rand.Read does.
+// Metal3ClusterDefaulter sets the defaults of Metal3Clusters. Random is crypto/rand.Read.
 func Metal3ClusterDefaulter(random func([]byte) (int, error)) admission.Defaulter[*infrav1.Metal3Cluster] {
 	return defaulter[*infrav1.Metal3Cluster]{
 		fill: func(ctx context.Context, cluster *infrav1.Metal3Cluster) error {
@@ -39,7 +39,7 @@ func Metal3ClusterDefaulter(random func([]byte) (int, error)) admission.Defaulte
 	}
 }
 
-// Metal3ClusterValidator judges Metal3Clusters.
+// Metal3ClusterValidator validates Metal3Clusters.
 func Metal3ClusterValidator() admission.Validator[*infrav1.Metal3Cluster] {
 	return validator[*infrav1.Metal3Cluster]{
 		kind: "Metal3Cluster",
@@ -50,7 +50,7 @@ func Metal3ClusterValidator() admission.Validator[*infrav1.Metal3Cluster] {
 	}
 }
 
-// storedCluster is what an update replaces, or an empty cluster at a creation.
+// storedCluster returns the object before an update, and an empty cluster at a creation.
 func storedCluster(ctx context.Context) (*infrav1.Metal3Cluster, error) {
 	stored := &infrav1.Metal3Cluster{}
 	request, err := admission.RequestFromContext(ctx)
@@ -86,8 +86,8 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	return nil
 }
 
-// keepRouterID restores the virtual router ID that an update leaves out: nodes run with it, and the provider could
-// choose another one.
+// keepRouterID restores the virtual router ID that an update omits: nodes use it, and the provider could choose
+// another one.
 func keepRouterID(before, after *infrav1.Ironic) {
 	if before != nil && after != nil && after.VRRP.VirtualRouterID == 0 {
 		after.VRRP.VirtualRouterID = before.VRRP.VirtualRouterID
@@ -103,7 +103,7 @@ func clusterChange(before, after *infrav1.Metal3Cluster) rule.Findings {
 	)
 }
 
-// endpointChange keeps the endpoint of a cluster that is provisioned: certificates and kubeconfigs name it.
+// endpointChange refuses to change the endpoint of a provisioned cluster: certificates and kubeconfigs name it.
 func endpointChange(path *field.Path, before, after *infrav1.Metal3Cluster) rule.Findings {
 	if !ptr.Deref(before.Status.Initialization.Provisioned, false) || before.Spec.ControlPlaneEndpoint.IsZero() {
 		return rule.Findings{}
@@ -112,7 +112,7 @@ func endpointChange(path *field.Path, before, after *infrav1.Metal3Cluster) rule
 		hostPort(after.Spec.ControlPlaneEndpoint), "restore it: the cluster is provisioned and its nodes know no other"))
 }
 
-// hostPort writes an endpoint as one text. A missing port is the default one, which an update fills in.
+// hostPort formats an endpoint. A missing port means the default port, which an update sets.
 func hostPort(endpoint clusterv1.APIEndpoint) string {
 	if endpoint.IsZero() {
 		return ""

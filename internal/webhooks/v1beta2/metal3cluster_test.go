@@ -64,13 +64,13 @@ func TestMetal3ClusterCreate(t *testing.T) {
 		}
 	}
 	judge(t, v1beta2.Metal3ClusterValidator(), map[string]step[*infrav1.Metal3Cluster]{
-		"valid": {reason: "an endpoint is all that it takes", after: validCluster()},
+		"valid": {reason: "only the endpoint is required", after: validCluster()},
 		"no endpoint": {
-			reason: "the endpoint of the Cluster is taken over",
+			reason: "the endpoint of the Cluster is used",
 			after:  altered(validCluster, endpoint("", 0)),
 		},
 		"port without host": {
-			reason: "half an endpoint is a mistake",
+			reason: "an incomplete endpoint",
 			after:  altered(validCluster, endpoint("", 6443)),
 			want: []string{"spec.controlPlaneEndpoint.host: Required value: port 6443 is set without a host; " +
 				"set the host, or leave out controlPlaneEndpoint to use the endpoint of the Cluster"},
@@ -80,7 +80,7 @@ func TestMetal3ClusterCreate(t *testing.T) {
 			after:  altered(validCluster, domains("a", "b")),
 		},
 		"wrong failure domains": {
-			reason: "hosts are labelled with the name, so there must be one, and one only",
+			reason: "each failure domain requires a unique name",
 			after:  altered(validCluster, domains("a", "", "a")),
 			want: []string{
 				"spec.failureDomains[1].name: Required value: name the failure domain as the label " +
@@ -108,7 +108,7 @@ func TestMetal3ClusterEndpointUpdate(t *testing.T) {
 			before: validCluster(), after: altered(validCluster, endpoint("192.0.2.11", 6443)),
 		},
 		"first set when provisioned": {
-			reason: "the endpoint of the Cluster was used, and is now written down",
+			reason: "the endpoint of the Cluster was used",
 			before: altered(validCluster, provisioned, endpoint("", 0)), after: validCluster(),
 		},
 		"other host": {
@@ -118,14 +118,14 @@ func TestMetal3ClusterEndpointUpdate(t *testing.T) {
 				restore},
 		},
 		"other port": {
-			reason: "the port is part of it; an IPv6 address is written as in URLs",
+			reason: "the port counts; an IPv6 address has brackets",
 			before: altered(validCluster, provisioned, endpoint("2001:db8::10", 6443)),
 			after:  altered(validCluster, endpoint("2001:db8::10", 443)),
 			want: []string{`spec.controlPlaneEndpoint: Invalid value: "[2001:db8::10]:443": is ` +
 				`"[2001:db8::10]:6443" and ` + restore},
 		},
 		"removed": {
-			reason: "a removal is a change",
+			reason: "a removal is refused too",
 			before: altered(validCluster, provisioned), after: altered(validCluster, endpoint("", 0)),
 			want: []string{`spec.controlPlaneEndpoint: Invalid value: "": is "192.0.2.10:6443" and ` + restore},
 		},
@@ -139,32 +139,32 @@ func TestMetal3ClusterEndpointUpdate(t *testing.T) {
 func TestMetal3ClusterIronicUpdate(t *testing.T) {
 	judge(t, v1beta2.Metal3ClusterValidator(), map[string]step[*infrav1.Metal3Cluster]{
 		"added": {
-			reason: "a running cluster may take on the endpoint",
+			reason: "an existing cluster may add an endpoint",
 			before: validCluster(), after: altered(validCluster, ironic()),
 		},
 		"removed": {
-			reason: "and drop it",
+			reason: "and remove it",
 			before: altered(validCluster, ironic()), after: validCluster(),
 		},
 		"another identity": {
-			reason: "the hosts are known under the old one",
+			reason: "the hosts are registered with the old identity",
 			before: altered(validCluster, ironic()), after: altered(validCluster, ironic(clusterID("other"))),
 			want: []string{`spec.ironic.clusterID: Invalid value: "other": is "3f9c1a7e" and does not change; ` +
-				"restore it: the hosts of the cluster are known under it"},
+				"restore it: the hosts of the cluster are registered under it"},
 		},
 		"identity of a cluster that had none": {
-			reason: "it was stored before the defaulter set it",
+			reason: "the object is older than the default",
 			before: altered(validCluster, ironic(clusterID(""))), after: altered(validCluster, ironic()),
 		},
 	})
 }
 
-// dice are random bytes that are known.
-func dice(bytes []byte) (int, error) {
+// fixedBytes returns fixed bytes instead of random ones.
+func fixedBytes(bytes []byte) (int, error) {
 	return copy(bytes, []byte{0xab, 0x00, 0x0f, 0x9c}), nil
 }
 
-// updating is the context of an update of the stored cluster.
+// updating returns the context of an update of the stored cluster.
 func updating(t *testing.T, stored *infrav1.Metal3Cluster) context.Context {
 	t.Helper()
 	raw, err := json.Marshal(stored)
@@ -189,13 +189,13 @@ func TestMetal3ClusterDefaults(t *testing.T) {
 		ctx      context.Context
 		in, want *infrav1.Metal3Cluster
 	}{
-		"complete": {reason: "nothing to fill in", in: validCluster(), want: validCluster()},
+		"complete": {reason: "no default applies", in: validCluster(), want: validCluster()},
 		"port": {
 			reason: "a host without port means the usual port",
 			in:     altered(validCluster, endpoint("192.0.2.10", 0)), want: validCluster(),
 		},
 		"no endpoint": {
-			reason: "no host, no port: the endpoint of the Cluster is used",
+			reason: "the endpoint of the Cluster is used",
 			in:     altered(validCluster, endpoint("", 0)), want: altered(validCluster, endpoint("", 0)),
 		},
 		"cloud provider": {reason: "nil means false", in: altered(validCluster, cloud(nil)), want: validCluster()},
@@ -210,24 +210,24 @@ func TestMetal3ClusterDefaults(t *testing.T) {
 			want:   altered(validCluster, ironic(clusterID("ab000f9c"))),
 		},
 		"own identity": {
-			reason: "a move brings it along",
+			reason: "a move keeps the identity",
 			ctx:    creation,
 			in:     altered(validCluster, ironic()), want: altered(validCluster, ironic()),
 		},
 		"identity left out of an update": {
-			reason: "an apply without the field keeps it",
+			reason: "an apply without the field keeps the identity",
 			ctx:    updating(t, altered(validCluster, ironic(clusterID("stored")))),
 			in:     altered(validCluster, ironic(clusterID(""))),
 			want:   altered(validCluster, ironic(clusterID("stored"))),
 		},
 		"endpoint added to a cluster": {
-			reason: "an update that brings Ironic brings its identity",
+			reason: "a new endpoint gets an identity",
 			ctx:    updating(t, validCluster()),
 			in:     altered(validCluster, ironic(clusterID(""))),
 			want:   altered(validCluster, ironic(clusterID("ab000f9c"))),
 		},
 		"deleted for a move": {
-			reason: "an object on its way out stays as it is",
+			reason: "the object is not changed",
 			in:     altered(validCluster, moved, cloud(nil)), want: altered(validCluster, moved, cloud(nil)),
 		},
 	}
@@ -237,7 +237,7 @@ func TestMetal3ClusterDefaults(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			if err := v1beta2.Metal3ClusterDefaulter(dice).Default(ctx, c.in); err != nil {
+			if err := v1beta2.Metal3ClusterDefaulter(fixedBytes).Default(ctx, c.in); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, c.in); diff != "" {
@@ -251,13 +251,13 @@ func TestMetal3ClusterDefaultsFail(t *testing.T) {
 	noDice := func([]byte) (int, error) { return 0, errors.New("no entropy") }
 	err := v1beta2.Metal3ClusterDefaulter(noDice).Default(t.Context(), altered(validCluster, ironic(clusterID(""))))
 	if diff := cmp.Diff("choosing spec.ironic.clusterID: no entropy", err.Error()); diff != "" {
-		t.Errorf("an identity that is not random is refused (-want +got):\n%s", diff)
+		t.Errorf("an error of the random source is returned (-want +got):\n%s", diff)
 	}
 	var request admission.Request
 	request.OldObject.Raw = []byte("{")
 	broken := admission.NewContextWithRequest(t.Context(), request)
-	err = v1beta2.Metal3ClusterDefaulter(dice).Default(broken, validCluster())
+	err = v1beta2.Metal3ClusterDefaulter(fixedBytes).Default(broken, validCluster())
 	if err == nil || !strings.HasPrefix(err.Error(), "reading the stored Metal3Cluster: ") {
-		t.Errorf("what cannot be read is not taken for empty, got %v", err)
+		t.Errorf("an unreadable stored object is an error, got %v", err)
 	}
 }

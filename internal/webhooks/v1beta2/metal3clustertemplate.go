@@ -10,8 +10,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3clustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3clustertemplates,versions=v1beta2,name=validation.metal3clustertemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3ClusterTemplateValidator judges Metal3ClusterTemplates. Updates are free: a change reaches the clusters of a
-// ClusterClass in place, where it is judged again.
+// Metal3ClusterTemplateValidator validates Metal3ClusterTemplates. It allows all updates: a change reaches the
+// clusters of a ClusterClass in place, where it is validated again.
 func Metal3ClusterTemplateValidator() admission.Validator[*infrav1.Metal3ClusterTemplate] {
 	return validator[*infrav1.Metal3ClusterTemplate]{kind: "Metal3ClusterTemplate", state: clusterTemplateState}
 }

@@ -18,7 +18,7 @@ func TestMetal3ClusterTemplate(t *testing.T) {
 	judge(t, v1beta2.Metal3ClusterTemplateValidator(), map[string]step[*infrav1.Metal3ClusterTemplate]{
 		"valid":       {reason: "as a cluster", after: template()},
 		"no endpoint": {reason: "each cluster has its own", after: template(endpoint("", 0))},
-		"no port":     {reason: "each cluster fills it in", after: template(endpoint("192.0.2.10", 0))},
+		"no port":     {reason: "the default is set in each cluster", after: template(endpoint("192.0.2.10", 0))},
 		"port without host": {
 			reason: "the rules of a cluster apply",
 			after:  template(endpoint("", 6443)),
@@ -28,7 +28,7 @@ func TestMetal3ClusterTemplate(t *testing.T) {
 		"ironic":          {reason: "without identity", after: template(ironic(clusterID("")))},
 		"ironic identity": {reason: "clusters need different ones", after: template(ironic()), want: []string{fixedID}},
 		"identity that was there": {
-			reason: "an update that does not touch it passes",
+			reason: "an update without this change passes",
 			before: template(ironic()), after: template(ironic(), endpoint("", 0)),
 		},
 		"rebase": {
@@ -36,7 +36,7 @@ func TestMetal3ClusterTemplate(t *testing.T) {
 			before: template(provisioned), after: template(endpoint("192.0.2.11", 443), ironic(clusterID(""))),
 		},
 		"old one was invalid": {
-			reason: "CAPM3 refused any update of an invalid template, even the repair",
+			reason: "a correction is allowed",
 			before: template(endpoint("", 6443)), after: template(),
 		},
 	})

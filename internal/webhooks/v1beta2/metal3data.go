@@ -13,8 +13,7 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3data,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,versions=v1beta2,name=validation.metal3data.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3DataValidator judges Metal3Data. The owners of indexes are read from the objects that exist, so their names and
-// their references are immutable.
+// Metal3DataValidator validates Metal3Data. Names and references are immutable, because they define the used indexes.
 func Metal3DataValidator() admission.Validator[*infrav1.Metal3Data] {
 	return validator[*infrav1.Metal3Data]{kind: "Metal3Data", state: dataState, change: dataChange}
 }

@@ -41,20 +41,20 @@ func TestMetal3DataCreate(t *testing.T) {
 			}),
 		},
 		"other name": {
-			reason: "the owner of an index is read from the names",
+			reason: "the name defines the index",
 			after:  altered(validData, func(data *infrav1.Metal3Data) { data.Name = "mine" }),
 			want: []string{`metadata.name: Invalid value: "mine": does not follow the convention <template>-<index>; ` +
 				`name it "template-3"`},
 		},
 		"negative": {
-			reason: "there is no such index",
+			reason: "an index is not negative",
 			after:  altered(validData, index(ptr.To(int32(-1)))),
 			want:   []string{"spec.index: Invalid value: -1: is negative; indexes count from 0"},
 		},
 		"no index":    {reason: "the convention cannot be checked", after: altered(validData, index(nil))},
 		"no template": {reason: "the convention cannot be checked", after: altered(validData, references(nil, nil))},
 		"foreign namespaces": {
-			reason:   "CAPM3 accepts them and looks in the own namespace",
+			reason:   "CAPM3 accepts and ignores them",
 			after:    altered(validData, references(other("template"), other("claim"))),
 			warnings: []string{foreign("spec.template"), foreign("spec.claim")},
 		},
@@ -68,22 +68,22 @@ func TestMetal3DataUpdate(t *testing.T) {
 	judge(t, v1beta2.Metal3DataValidator(), map[string]step[*infrav1.Metal3Data]{
 		"nothing": {reason: "no change", before: validData(), after: validData()},
 		"index": {
-			reason: "the name tells the index",
+			reason: "the name contains the index",
 			before: altered(validData, references(nil, nil)),
 			after:  altered(validData, references(nil, nil), index(ptr.To(int32(4)))),
 			want:   []string{`spec.index: Invalid value: "4": is "3"` + fixed},
 		},
 		"index removed": {
-			reason: "it would be allocated twice",
+			reason: "the index would be allocated twice",
 			before: validData(), after: altered(validData, index(nil)),
 			want: []string{`spec.index: Invalid value: "": is "3"` + fixed},
 		},
 		"set later": {
-			reason: "what is not set may be set",
+			reason: "missing fields may be set",
 			before: altered(validData, index(nil), references(nil, nil)), after: validData(),
 		},
 		"other objects": {
-			reason: "it answers one claim, from one template",
+			reason: "template and claim are immutable",
 			before: altered(validData, index(nil)),
 			after: altered(validData, index(nil),
 				references(&infrav1.Metal3ObjectRef{Name: "other"}, &infrav1.Metal3ObjectRef{Name: "other"})),
@@ -93,18 +93,18 @@ func TestMetal3DataUpdate(t *testing.T) {
 			},
 		},
 		"other namespace": {
-			reason:   "the namespace is part of it",
+			reason:   "the namespace counts",
 			before:   validData(),
 			after:    altered(validData, references(elsewhere, claim)),
 			want:     []string{`spec.template.namespace: Invalid value: "kube-system": is "metal3"` + fixed},
 			warnings: []string{foreign("spec.template")},
 		},
 		"namespace left out": {
-			reason: "it means the same",
+			reason: "a missing namespace means the own one",
 			before: validData(), after: altered(validData, references(template, &infrav1.Metal3ObjectRef{Name: "claim"})),
 		},
 		"removed": {
-			reason: "an index without owner is lost",
+			reason: "the index would be lost",
 			before: validData(), after: altered(validData, references(template, nil)),
 			want: []string{`spec.claim: Required value: is "claim"` + fixed},
 		},

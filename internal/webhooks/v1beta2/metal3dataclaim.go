@@ -10,7 +10,7 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3dataclaim,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims,versions=v1beta2,name=validation.metal3dataclaim.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3DataClaimValidator judges Metal3DataClaims. A claim without a template is refused, not dereferenced.
+// Metal3DataClaimValidator validates Metal3DataClaims. A claim requires a template.
 func Metal3DataClaimValidator() admission.Validator[*infrav1.Metal3DataClaim] {
 	return validator[*infrav1.Metal3DataClaim]{kind: "Metal3DataClaim", state: dataClaimState, change: dataClaimChange}
 }

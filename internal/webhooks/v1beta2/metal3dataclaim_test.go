@@ -22,33 +22,33 @@ func TestMetal3DataClaim(t *testing.T) {
 	finalized.Finalizers = []string{infrav1.DataClaimFinalizer}
 	judge(t, v1beta2.Metal3DataClaimValidator(), map[string]step[*infrav1.Metal3DataClaim]{
 		"valid":         {reason: "a template of the own namespace", after: claim(reference("template", ""))},
-		"own namespace": {reason: "naming it changes nothing", after: claim(reference("template", namespace))},
+		"own namespace": {reason: "the own namespace may be named", after: claim(reference("template", namespace))},
 		"no template":   {reason: "CAPM3 panics", after: claim(nil), want: []string{missing}},
-		"no name":       {reason: "a template has a name", after: claim(reference("", namespace)), want: []string{missing}},
+		"no name":       {reason: "the name is required", after: claim(reference("", namespace)), want: []string{missing}},
 		"foreign namespace": {
-			reason: "templates may hold what others must not read",
+			reason: "templates of other namespaces may be confidential",
 			after:  claim(reference("template", "kube-system")), want: []string{foreign("spec.template")},
 		},
 		"no template, updated": {
-			reason: "an object that came in without template can lose its finalizer; CAPM3 panics",
+			reason: "finalizers of an invalid object can be removed; CAPM3 panics",
 			before: finalized, after: claim(nil),
 		},
 		"template set later": {
-			reason: "the way out of a claim without template",
+			reason: "a correction is allowed",
 			before: claim(nil), after: claim(reference("template", "")),
 		},
 		"template removed": {
-			reason: "the machine waits for the data of this one",
+			reason: "a machine waits for the data of the template",
 			before: claim(reference("template", "")), after: claim(nil),
 			want: []string{missing, `spec.template: Required value: is "template"` + fixed},
 		},
 		"template changed": {
-			reason: "the index of the old one would be lost",
+			reason: "the old index would be lost",
 			before: claim(reference("template", "")), after: claim(reference("other", "")),
 			want: []string{`spec.template.name: Invalid value: "other": is "template"` + fixed},
 		},
 		"namespace changed": {
-			reason: "the namespace is part of it",
+			reason: "the namespace counts",
 			before: claim(reference("template", "")), after: claim(reference("template", "kube-system")),
 			want: []string{
 				foreign("spec.template"),
@@ -56,7 +56,7 @@ func TestMetal3DataClaim(t *testing.T) {
 			},
 		},
 		"namespace written down": {
-			reason: "it means the same",
+			reason: "a missing namespace means the own one",
 			before: claim(reference("template", "")), after: claim(reference("template", namespace)),
 		},
 	})

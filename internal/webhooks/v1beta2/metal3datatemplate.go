@@ -14,8 +14,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3datatemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates,versions=v1beta2,name=validation.metal3datatemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3DataTemplateValidator judges Metal3DataTemplates. What is rendered from them is fixed, so that a machine can be
-// provisioned again in the same state.
+// Metal3DataTemplateValidator validates Metal3DataTemplates. Rendered fields are immutable, so that a machine can be
+// provisioned again with the same data.
 func Metal3DataTemplateValidator() admission.Validator[*infrav1.Metal3DataTemplate] {
 	return validator[*infrav1.Metal3DataTemplate]{
 		kind: "Metal3DataTemplate", state: dataTemplateState, change: dataTemplateChange,
@@ -83,7 +83,7 @@ func networkData(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 	return append(errs, services(path.Child("services"), data.Services)...)
 }
 
-// family is what addresses and prefixes of one IP version have in common.
+// family has the properties of an IP family.
 type family struct {
 	name   string
 	bits   int32
@@ -147,7 +147,7 @@ func addressOf(path *field.Path, value string, of family) *field.Error {
 	return err
 }
 
-// services judges name servers. They may be of another family than the network that reaches them.
+// services validates name servers. Their IP family may differ from that of the network.
 func services(path *field.Path, services infrav1.NetworkServices) field.ErrorList {
 	var errs field.ErrorList
 	for i, server := range services.DNS {

@@ -61,7 +61,7 @@ func TestMetal3DataTemplateMetaData(t *testing.T) {
 			)),
 		},
 		"both or neither": {
-			reason: "exactly one says where the address comes from",
+			reason: "exactly one source is required",
 			after: dataTemplate(metaData(
 				infrav1.MetaDataHostInterface{Key: "both", Interface: "eth0", FromBootMAC: ptr.To(true)},
 				infrav1.MetaDataHostInterface{Key: "neither", FromBootMAC: ptr.To(false)},
@@ -111,16 +111,16 @@ func TestMetal3DataTemplateAddressSources(t *testing.T) {
 			after:  source(func(network *infrav1.StaticNetwork) { network.FromPoolAnnotation = &annotation }),
 		},
 		"nothing": {
-			reason: "an address comes from somewhere",
+			reason: "a pool is required",
 			after:  source(func(*infrav1.StaticNetwork) {}), want: missing,
 		},
 		"reference without name": {
-			reason: "a kind alone is no pool",
+			reason: "a pool requires a name",
 			after:  source(func(network *infrav1.StaticNetwork) { network.FromPoolRef = &infrav1.PoolRef{Kind: "IPPool"} }),
 			want:   missing,
 		},
 		"annotation without object": {
-			reason: "an annotation of nothing is no pool",
+			reason: "an annotation requires an object",
 			after: source(func(network *infrav1.StaticNetwork) {
 				network.FromPoolAnnotation = &infrav1.AnnotationSource{}
 			}),
@@ -149,13 +149,13 @@ func TestMetal3DataTemplateRoutes(t *testing.T) {
 			})),
 		},
 		"several routes to one network": {
-			reason: "CAPM3 takes one only",
+			reason: "CAPM3 supports only one",
 			after: dataTemplate(networks(infrav1.NetworkAddresses{
 				IPv4: static(route("0.0.0.0", 0, "192.0.2.1"), route("0.0.0.0", 0, "192.0.2.2")),
 			})),
 		},
 		"not addresses": {
-			reason: "each is named with its place",
+			reason: "each error names its field",
 			after: dataTemplate(networks(infrav1.NetworkAddresses{
 				IPv4: static(route("", 0, "gateway", "1.1.1"), route("192.0.2.0/24", 24, "")),
 			}), func(spec *infrav1.Metal3DataTemplateSpec) { spec.NetworkData.Services.DNS = []string{"fe80::1%eth0"} }),
@@ -211,13 +211,13 @@ func TestMetal3DataTemplateUpdate(t *testing.T) {
 	judge(t, v1beta2.Metal3DataTemplateValidator(), map[string]step[*infrav1.Metal3DataTemplate]{
 		"nothing": {reason: "no change", before: dataTemplate(), after: dataTemplate()},
 		"meta-data": {
-			reason: "machines were rendered from it",
+			reason: "machines use the rendered data",
 			before: dataTemplate(),
 			after:  dataTemplate(func(spec *infrav1.Metal3DataTemplateSpec) { spec.MetaData.Strings[0].Value = "b" }),
 			want:   []string{"spec.metaData: Forbidden: does not change, but strings[0].value" + remedy},
 		},
 		"meta-data removed": {
-			reason: "nothing is a change, too",
+			reason: "a removal is refused too",
 			before: dataTemplate(),
 			after:  dataTemplate(func(spec *infrav1.Metal3DataTemplateSpec) { spec.MetaData = nil }),
 			want:   []string{"spec.metaData: Forbidden: does not change, but all of it" + remedy},
@@ -232,22 +232,22 @@ func TestMetal3DataTemplateUpdate(t *testing.T) {
 			want: []string{"spec.networkData: Forbidden: does not change, but links.ethernets[0].mtu, services.dns" + remedy},
 		},
 		"empty list": {
-			reason: "an empty list is none",
+			reason: "an empty list equals a missing one",
 			before: dataTemplate(),
 			after:  dataTemplate(metaData([]infrav1.MetaDataHostInterface{}...)),
 		},
 		"cluster name": {
-			reason: "the only field that may change, and it warns",
+			reason: "the only mutable field, with a warning",
 			before: dataTemplate(), after: dataTemplate(clusterName("cluster")),
 			warnings: []string{`spec.clusterName: "cluster" is deprecated and has no effect; leave the field out, a ` +
 				"template serves all clusters of its namespace"},
 		},
 		"cluster name unchanged": {
-			reason: "controllers that write finalizers are not warned each time",
+			reason: "an unchanged field causes no warning",
 			before: dataTemplate(clusterName("cluster")), after: dataTemplate(clusterName("cluster")),
 		},
 		"was wrong": {
-			reason: "an invalid template of old can still lose its finalizer",
+			reason: "finalizers of an invalid object can be removed",
 			before: dataTemplate(noSource), after: dataTemplate(noSource),
 		},
 	})

@@ -11,8 +11,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3machine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,versions=v1beta2,name=validation.metal3machine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3MachineValidator judges Metal3Machines. Only the provider ID is fixed once the machine is provisioned, because
-// a Node carries it then; all else may be changed, also by those who update machines in place.
+// Metal3MachineValidator validates Metal3Machines. Only the provider ID of a provisioned machine is immutable,
+// because its Node has it. All other fields may change, for example in an in-place update.
 func Metal3MachineValidator() admission.Validator[*infrav1.Metal3Machine] {
 	return validator[*infrav1.Metal3Machine]{kind: "Metal3Machine", state: machineState, change: machineChange}
 }
@@ -25,9 +25,9 @@ func machineState(machine *infrav1.Metal3Machine) rule.Findings {
 	)
 }
 
-// machineChange judges by what is stored. Before the machine is provisioned, its provider ID can only have come from a
-// user, who may have to correct it. After a move the status is empty until the first reconcile; clusterctl creates the
-// machine with its provider ID and never changes that, so nothing more is to be guarded.
+// machineChange uses the stored status. A provider ID before the machine is provisioned is from a user, who may
+// correct it. After a move the status is empty until the first reconcile, but clusterctl does not change the provider
+// ID.
 func machineChange(before, after *infrav1.Metal3Machine) rule.Findings {
 	if !ptr.Deref(before.Status.Initialization.Provisioned, false) {
 		return rule.Findings{}

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
 
-// validMachineSpec returns the spec that tests of machines and their templates change.
+// validMachineSpec returns a valid spec of machines and their templates.
 func validMachineSpec() infrav1.Metal3MachineSpec {
 	return infrav1.Metal3MachineSpec{Image: &infrav1.Image{
 		URL:          "https://images.example/ubuntu.qcow2",
@@ -36,56 +36,56 @@ func TestMetal3MachineCreate(t *testing.T) {
 	}
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"valid": create("an image with a checksum is enough", func(*infrav1.Metal3MachineSpec) {}),
-		"no image": create("a host needs something to run",
+		"no image": create("an image is required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image = nil }, missingImage),
-		"empty image": create("an image without URL and checksum is none",
+		"empty image": create("URL and checksum are required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image = &infrav1.Image{DiskFormat: "raw"} }, missingImage),
-		"empty custom deploy": create("a custom deploy without a method is none",
+		"empty custom deploy": create("a method is required",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{}
 			}, missingImage),
-		"custom deploy": create("a deploy step needs no image",
+		"custom deploy": create("a deploy step requires no image",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install_everything"}
 			}),
-		"custom deploy with an odd image": create("what the step does with the image is its own business",
+		"custom deploy with an odd image": create("the step defines the image",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image = &infrav1.Image{URL: "no url"}
 				spec.CustomDeploy = &infrav1.CustomDeploy{Method: "install_everything"}
 			}),
-		"checksum without URL": create("a checksum alone deploys nothing",
+		"checksum without URL": create("a URL is required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "" },
 			"spec.image.url: Required value: give the URL that the image is fetched from"),
-		"not a URL": create("the host could not fetch it",
+		"not a URL": create("the host cannot download the image",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "no url" }, imageIsUnreadable),
-		"file URL": create("an image that Ironic has itself",
+		"file URL": create("an image on the node of Ironic",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "file:///shared/ubuntu.qcow2" }),
-		"no checksum": create("an image that is written to a disk is checked",
+		"no checksum": create("a checksum is required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "" },
 			"spec.image.checksum: Required value: give the checksum of the image or the URL of a file that holds it; "+
 				"only an image of format live-iso or with a URL that begins with oci:// needs none"),
-		"literal checksum": create("a checksum need not be a URL",
+		"literal checksum": create("a checksum may be literal",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "44d8f7e2" }),
-		"checksum at a broken URL": create("what begins like a URL must be one",
+		"checksum at a broken URL": create("an invalid URL",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.Checksum = "https://images.example:port/sum" },
 			`spec.image.checksum: Invalid value: "https://images.example:port/sum": is not a URL; `+
 				"write it like https://server/path"),
-		"live ISO": create("nothing is written, so nothing is checked",
+		"live ISO": create("a live ISO requires no checksum",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image = &infrav1.Image{URL: "https://images.example/live.iso", DiskFormat: "live-iso"}
 			}),
-		"live ISO with an odd checksum": create("an unused checksum is not judged",
+		"live ISO with an odd checksum": create("an unused checksum is not validated",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image.DiskFormat, spec.Image.Checksum = "live-iso", "https://images.example:port/sum"
 			}),
-		"OCI": create("the digest is part of the reference; case does not matter",
+		"OCI": create("the reference has a digest; case does not matter",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image = &infrav1.Image{URL: "OCI://registry.example/ubuntu@sha256:44d8f7e2"}
 			}),
 		"OCI with checksum": create("two checksums may disagree",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "oci://registry.example/ubuntu" },
 			"spec.image.checksum: Forbidden: "+oci, "spec.image.checksumType: Forbidden: "+oci),
-		"credentials in a URL": create("no message repeats them",
+		"credentials in a URL": create("no message contains credentials",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image.URL = "https://user:secret@images.example:port/ubuntu?X-Signature=secret"
 				spec.Image.Checksum = "http://secret@images.example:port"
@@ -94,14 +94,14 @@ func TestMetal3MachineCreate(t *testing.T) {
 				"write it like https://server/path",
 			`spec.image.checksum: Invalid value: "http://***@images.example:port": is not a URL; `+
 				"write it like https://server/path"),
-		"unescaped password": create("it is the reason why the URL cannot be parsed, and still not repeated",
+		"unescaped password": create("the message omits the password",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "https://user:se/cr?et@images.example/ubuntu" },
 			`spec.image.url: Invalid value: "https://***@images.example/ubuntu": is not a URL; `+
 				"write it like https://server/path"),
-		"no scheme": create("what comes before an @ may be a password",
+		"no scheme": create("the text before an @ may be a password",
 			func(spec *infrav1.Metal3MachineSpec) { spec.Image.URL = "sec ret@images.example" },
 			`spec.image.url: Invalid value: "***@images.example": is not a URL; write it like https://server/path`),
-		"own namespace": create("naming the own namespace is the same as naming none",
+		"own namespace": create("the own namespace may be named",
 			func(spec *infrav1.Metal3MachineSpec) {
 				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: namespace}
 				spec.MetaData = &corev1.SecretReference{Name: "meta", Namespace: namespace}
@@ -116,7 +116,7 @@ func TestMetal3MachineCreate(t *testing.T) {
 				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
 			},
 			foreign("spec.userData"), foreign("spec.metaData"), foreign("spec.networkData"), foreign("spec.dataTemplate")),
-		"data template without name": create("it could never be found",
+		"data template without name": create("the name is required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.DataTemplate = &infrav1.Metal3ObjectRef{} },
 			"spec.dataTemplate.name: Required value: name a Metal3DataTemplate, or leave out dataTemplate"),
 		"strict without failure domain": create("the failure domain may come from the Machine",
@@ -129,8 +129,8 @@ func foreign(path string) string {
 		`use "metal3" or leave the field out`
 }
 
-// unreadable returns the warning about a selector with one error, below a path. It has the text of the condition of the
-// machine.
+// unreadable returns the warning for a selector with one error at a path. It equals the message of the condition of
+// the machine.
 func unreadable(t *testing.T, path string, selector infrav1.HostSelector) []string {
 	t.Helper()
 	_, err := host.Selector(selector)
@@ -165,11 +165,11 @@ func TestMetal3MachineWarnings(t *testing.T) {
 	unknown := unreadable(t, "spec", sounds)
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"provider ID": {
-			reason: "the form that this provider gives",
+			reason: "the format of this provider",
 			after:  provider("metal3://metal3/host-0/machine"),
 		},
 		"provider ID with a UID": {
-			reason: "old objects carry other forms, so it is no error",
+			reason: "old objects have other formats",
 			after:  provider("metal3://44d8f7e2"), warnings: shape("metal3://44d8f7e2"),
 		},
 		"provider ID of another scheme": {
@@ -181,11 +181,11 @@ func TestMetal3MachineWarnings(t *testing.T) {
 			after:  provider("metal3://other/host-0/machine"), warnings: shape("metal3://other/host-0/machine"),
 		},
 		"provider ID with an empty part": {
-			reason: "three parts, none of them empty",
+			reason: "all parts are required",
 			after:  provider("metal3://metal3//machine"), warnings: shape("metal3://metal3//machine"),
 		},
 		"selector": {
-			reason: "operators in any case are understood",
+			reason: "the case of operators does not matter",
 			after: selector(infrav1.HostSelector{
 				MatchLabels: map[string]string{"rack": "a"},
 				MatchExpressions: []infrav1.HostSelectorRequirement{
@@ -194,7 +194,7 @@ func TestMetal3MachineWarnings(t *testing.T) {
 			}),
 		},
 		"selector with an unknown operator": {
-			reason: "it is legal and never matches",
+			reason: "the selector is legal and never matches",
 			after:  selector(sounds), warnings: unknown,
 		},
 		"selector changed to nonsense": {
@@ -202,7 +202,7 @@ func TestMetal3MachineWarnings(t *testing.T) {
 			before: validMachine(), after: selector(sounds), warnings: unknown,
 		},
 		"selector that stays nonsense": {
-			reason: "a change of other fields repeats no warning",
+			reason: "an unchanged selector causes no warning",
 			before: selector(sounds), after: selector(sounds),
 		},
 	})
@@ -225,22 +225,22 @@ func TestMetal3MachineUpdate(t *testing.T) {
 	inPlace.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data"}
 	judge(t, v1beta2.Metal3MachineValidator(), map[string]step[*infrav1.Metal3Machine]{
 		"set": {
-			reason: "the provider sets it once",
+			reason: "the provider sets the ID",
 			before: validMachine(), after: provider("metal3://metal3/host-0/machine"),
 		},
 		"changed": {
-			reason: "a Node carries the old one",
+			reason: "a Node has the old ID",
 			before: provisioned("metal3://metal3/host-0/machine"), after: provisioned("metal3://metal3/host-1/machine"),
 			want: []string{changeOfProvider},
 		},
 		"removed": {
-			reason: "a set provider ID means that the machine was provisioned",
+			reason: "the machine is provisioned",
 			before: provisioned("metal3://metal3/host-0/machine"), after: provisioned(""),
 			want: []string{`spec.providerID: Invalid value: "": is "metal3://metal3/host-0/machine" and does not ` +
 				"change; restore it: the Node of the machine carries it"},
 		},
 		"changed before it is provisioned": {
-			reason: "no Node carries it, and it may be that of another machine",
+			reason: "no Node has the ID",
 			before: provider("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
 		},
 		"removed before it is provisioned": {
@@ -248,27 +248,27 @@ func TestMetal3MachineUpdate(t *testing.T) {
 			before: provider("metal3://metal3/host-0/machine"), after: provider(""),
 		},
 		"changed while the status is written": {
-			reason: "what is stored decides, and the status of the request does not count",
+			reason: "only the stored status counts",
 			before: provisioned("metal3://metal3/host-0/machine"), after: provider("metal3://metal3/host-1/machine"),
 			want: []string{changeOfProvider},
 		},
 		"all else": {
-			reason: "CAPM3 fixes nothing, and machines may be updated in place",
+			reason: "machines may be updated in place",
 			before: provisioned("metal3://metal3/host-0/machine"), after: inPlace,
 		},
 	})
 }
 
-// TestMetal3MachineIsJudgedByItsSpec: the API server calls the webhook only for changes of the spec, so only the spec
-// may count.
-func TestMetal3MachineIsJudgedByItsSpec(t *testing.T) {
+// TestMetal3MachineValidatesItsSpec changes all but the spec. The API server calls the webhook only for changes of
+// the spec.
+func TestMetal3MachineValidatesItsSpec(t *testing.T) {
 	for seed := range int64(rounds) {
 		fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(plausible)
 		before, after := &infrav1.Metal3Machine{}, &infrav1.Metal3Machine{}
 		fill.Fill(before)
 		fill.Fill(after)
 		before.DeletionTimestamp, after.DeletionTimestamp = nil, nil
-		// These two never change.
+		// Namespace and name never change.
 		after.Namespace, after.Name = before.Namespace, before.Name
 		after.Spec = *before.Spec.DeepCopy()
 		warnings, err := v1beta2.Metal3MachineValidator().ValidateUpdate(t.Context(), before, after)

@@ -10,11 +10,11 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3machinetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3machinetemplates,versions=v1beta2,name=validation.metal3machinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3MachineTemplateValidator judges Metal3MachineTemplates.
+// Metal3MachineTemplateValidator validates Metal3MachineTemplates.
 //
-// Other providers refuse a change of spec.template.spec, since Cluster API rolls machines out only when it is given
-// another template. CAPM3 accepts such a change, so this does too, with a warning that names the fields: machines that
-// exist keep the old values. The exception is automatedCleaningMode, which is copied to existing machines.
+// A change of spec.template.spec causes a warning with the changed fields, because existing machines keep the old
+// values: Cluster API rolls out only another template. CAPM3 accepts such a change. automatedCleaningMode causes no
+// warning, because it is copied to existing machines.
 func Metal3MachineTemplateValidator() admission.Validator[*infrav1.Metal3MachineTemplate] {
 	return validator[*infrav1.Metal3MachineTemplate]{
 		kind: "Metal3MachineTemplate", state: machineTemplateState, change: machineTemplateChange,

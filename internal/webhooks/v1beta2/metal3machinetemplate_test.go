@@ -34,13 +34,13 @@ func TestMetal3MachineTemplateCreate(t *testing.T) {
 				"without one"},
 		},
 		"custom deploy": {
-			reason: "a deploy step needs no image",
+			reason: "a deploy step requires no image",
 			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
 				spec.Image, spec.CustomDeploy = nil, &infrav1.CustomDeploy{Method: "install_everything"}
 			}),
 		},
 		"foreign namespaces": {
-			reason: "the machines would be refused anyway",
+			reason: "the machines would be refused too",
 			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
 				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "kube-system"}
 				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
@@ -55,7 +55,7 @@ func TestMetal3MachineTemplateCreate(t *testing.T) {
 			warnings: unreadable(t, "spec.template.spec", wrong),
 		},
 		"provider ID": {
-			reason: "legal in CAPM3, and useless",
+			reason: "CAPM3 accepts it",
 			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
 				spec.ProviderID = "metal3://metal3/host-0/machine"
 			}),
@@ -77,17 +77,17 @@ func TestMetal3MachineTemplateUpdate(t *testing.T) {
 	rehearsed.Annotations = map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
 	judge(t, v1beta2.Metal3MachineTemplateValidator(), map[string]step[*infrav1.Metal3MachineTemplate]{
 		"image": {
-			reason: "CAPM3 accepts it; the user learns why nothing happens",
+			reason: "CAPM3 accepts it",
 			before: machineTemplate(), after: machineTemplate(image),
 			warnings: []string{"spec.template.spec: changed image.url, dataTemplate; existing machines keep the old spec: " +
 				"create a new template and reference it to roll the change out"},
 		},
 		"cleaning mode": {
-			reason: "it is copied to existing machines",
+			reason: "the mode is copied to existing machines",
 			before: machineTemplate(), after: machineTemplate(cleaning),
 		},
 		"image and cleaning mode": {
-			reason: "the exception does not cover for the rest",
+			reason: "other changes still cause a warning",
 			before: machineTemplate(), after: machineTemplate(cleaning, image),
 			warnings: []string{"spec.template.spec: changed image.url, dataTemplate; existing machines keep the old spec: " +
 				"create a new template and reference it to roll the change out"},
@@ -96,8 +96,8 @@ func TestMetal3MachineTemplateUpdate(t *testing.T) {
 			reason: "neither is part of the machine's spec",
 			before: machineTemplate(), after: reuse,
 		},
-		"rehearsal of the topology controller": {
-			reason: "it compares templates by applying one to the other",
+		"dry run of the topology controller": {
+			reason: "the dry run compares templates",
 			ctx:    dryRun(t.Context()),
 			before: machineTemplate(), after: rehearsed,
 		},

@@ -13,7 +13,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-metal3remediation,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,versions=v1beta2,name=default.metal3remediation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3remediation,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,versions=v1beta2,name=validation.metal3remediation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3RemediationDefaulter fills in the strategy of Metal3Remediations. One without a strategy stays without.
+// Metal3RemediationDefaulter sets the defaults of a strategy. It adds no strategy.
 func Metal3RemediationDefaulter() admission.Defaulter[*infrav1.Metal3Remediation] {
 	return defaulter[*infrav1.Metal3Remediation]{
 		fill: func(_ context.Context, remediation *infrav1.Metal3Remediation) error {
@@ -25,7 +25,7 @@ func Metal3RemediationDefaulter() admission.Defaulter[*infrav1.Metal3Remediation
 	}
 }
 
-// Metal3RemediationValidator judges Metal3Remediations.
+// Metal3RemediationValidator validates Metal3Remediations.
 func Metal3RemediationValidator() admission.Validator[*infrav1.Metal3Remediation] {
 	return validator[*infrav1.Metal3Remediation]{
 		kind: "Metal3Remediation",

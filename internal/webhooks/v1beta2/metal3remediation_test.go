@@ -27,7 +27,7 @@ func TestRemediationDefaults(t *testing.T) {
 		in, want, wantOfTheTemplates *infrav1.RemediationStrategy
 	}{
 		"none": {
-			reason: "a remediation does without; a template shows what it will do, where CAPM3 panics",
+			reason: "only a template gets a strategy; CAPM3 panics",
 			in:     nil, want: nil, wantOfTheTemplates: usual,
 		},
 		"empty": {
@@ -35,12 +35,12 @@ func TestRemediationDefaults(t *testing.T) {
 			in:     &infrav1.RemediationStrategy{}, want: usual, wantOfTheTemplates: usual,
 		},
 		"complete": {
-			reason: "what is given stays", in: strategy(infrav1.RebootRemediation, 3, ptr.To(int32(100))),
+			reason: "set values stay", in: strategy(infrav1.RebootRemediation, 3, ptr.To(int32(100))),
 			want:               strategy(infrav1.RebootRemediation, 3, ptr.To(int32(100))),
 			wantOfTheTemplates: strategy(infrav1.RebootRemediation, 3, ptr.To(int32(100))),
 		},
 		"zero timeout": {
-			reason:             "CAPM3 accepts it, so it stays",
+			reason:             "CAPM3 accepts the value",
 			in:                 strategy("", 0, ptr.To(int32(0))),
 			want:               strategy(infrav1.RebootRemediation, 1, ptr.To(int32(0))),
 			wantOfTheTemplates: strategy(infrav1.RebootRemediation, 1, ptr.To(int32(0))),
@@ -74,7 +74,7 @@ func TestMetal3Remediation(t *testing.T) {
 		"no timeout":   {reason: "the default applies", after: remediation(strategy(infrav1.RebootRemediation, 1, nil))},
 		"zero timeout": {reason: "as in CAPM3", after: remediation(strategy(infrav1.RebootRemediation, 1, ptr.To(int32(0))))},
 		"all wrong": {
-			reason: "each mistake is named",
+			reason: "each error is reported",
 			after:  remediation(wrong),
 			want: []string{
 				`spec.strategy.type: Unsupported value: "Reinstall": supported values: "Reboot"`,
@@ -85,13 +85,13 @@ func TestMetal3Remediation(t *testing.T) {
 			},
 		},
 		"broken": {
-			reason: "an update is judged as a creation is",
+			reason: "an update is validated like a creation",
 			before: remediation(valid), after: remediation(strategy(infrav1.RebootRemediation, 0, nil)),
 			want: []string{"spec.strategy.retryLimit: Invalid value: 0: disables all tries; set at least 1, " +
 				"or omit it for 1"},
 		},
 		"was wrong": {
-			reason: "finalizers of an old object can be removed",
+			reason: "finalizers of an invalid object can be removed",
 			before: remediation(wrong), after: remediation(wrong.DeepCopy()),
 		},
 		"changed": {

@@ -13,8 +13,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-metal3remediationtemplate,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3remediationtemplates,versions=v1beta2,name=default.metal3remediationtemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3remediationtemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3remediationtemplates,versions=v1beta2,name=validation.metal3remediationtemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3RemediationTemplateDefaulter fills in Metal3RemediationTemplates. One without a strategy gets the default
-// one, so that it shows what its remediations will do.
+// Metal3RemediationTemplateDefaulter sets the default strategy, so that a template shows what its remediations do.
 func Metal3RemediationTemplateDefaulter() admission.Defaulter[*infrav1.Metal3RemediationTemplate] {
 	return defaulter[*infrav1.Metal3RemediationTemplate]{
 		fill: func(_ context.Context, template *infrav1.Metal3RemediationTemplate) error {
@@ -28,7 +27,7 @@ func Metal3RemediationTemplateDefaulter() admission.Defaulter[*infrav1.Metal3Rem
 	}
 }
 
-// Metal3RemediationTemplateValidator judges Metal3RemediationTemplates.
+// Metal3RemediationTemplateValidator validates Metal3RemediationTemplates.
 func Metal3RemediationTemplateValidator() admission.Validator[*infrav1.Metal3RemediationTemplate] {
 	return validator[*infrav1.Metal3RemediationTemplate]{
 		kind: "Metal3RemediationTemplate",

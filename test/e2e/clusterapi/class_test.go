@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/yaml"
 )
 
-// classOf is the ClusterClass of the release with the nodes of a template: in a class, who brings up the address of the
-// API server is left to the user.
+// classOf returns the ClusterClass of the release with the nodes of a template. The class leaves the address of the
+// API server to the user.
 func classOf(release string, template []byte) []byte {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(release, "clusterclass-metal3.yaml"))
@@ -37,7 +37,7 @@ func classOf(release string, template []byte) []byte {
 	return bytes.TrimSpace(joined)
 }
 
-// field is what the only object of a kind has at the end of a path.
+// field returns the value at a path of the only object of a kind.
 func field(objects []unstructured.Unstructured, kind string, path ...string) (value map[string]any) {
 	GinkgoHelper()
 	for _, object := range objects {

@@ -1,8 +1,8 @@
 // Package clusterapi runs the specs with which Cluster API tests infrastructure providers, on the nodes of a lab.
 //
-// Each spec has a namespace of its own, with hosts of its own. metal3.yaml is the configuration that these specs take:
-// the providers, the variables of the templates, and how long each step may take. The templates are those of the
-// release, adapted to the machines of the lab; templates holds what single specs add to them.
+// Each spec has its own namespace and hosts. metal3.yaml is the configuration of the specs: providers, variables of
+// the templates, and time limits. The templates are those of the release, adapted to the machines of the lab. The
+// folder templates has additions for single specs.
 //
-// It needs root and Linux, and says why it skips without. Logs and objects are in out/clusterapi of the checkout.
+// It requires root and Linux, and is skipped otherwise. Logs and objects are in out/clusterapi of the checkout.
 package clusterapi

@@ -12,8 +12,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// proxy is the way of the framework to a cluster of the lab. The addresses of API servers exist only inside the lab, so it
-// goes through a port that the lab opens.
+// proxy connects the framework to a cluster of the lab. The addresses of API servers exist only inside the lab, so
+// the proxy uses a port that the lab forwards.
 type proxy struct {
 	framework.ClusterProxy
 
@@ -26,7 +26,8 @@ func newProxy(cluster *lab.Cluster) proxy {
 	return proxy{ClusterProxy: framework.NewClusterProxy(cluster.Name, cluster.Kubeconfig, scheme), cluster: cluster}
 }
 
-// GetWorkloadCluster implements framework.ClusterProxy. The lab collects the logs of machines, so options are ignored.
+// GetWorkloadCluster implements framework.ClusterProxy. It ignores options, because the lab collects the logs of
+// machines.
 func (p proxy) GetWorkloadCluster(ctx context.Context, namespace, name string, _ ...framework.Option) framework.ClusterProxy {
 	GinkgoHelper()
 	var found *lab.Cluster

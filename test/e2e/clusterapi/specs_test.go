@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
 
-// The contexts of the specs of Cluster API live as long as the suite.
+// background is the context of the specs, which live as long as the suite.
 var background = context.Background()
 
 var _ = Describe("creating a cluster", func() {
@@ -125,12 +125,12 @@ var _ = Describe("moving a cluster to its own control plane, and upgrading Kuber
 
 func artefacts(spec string) string { return filepath.Join(bed.folder, spec) }
 
-// withHosts puts hosts into the namespace of a spec.
+// withHosts creates hosts in the namespace of a spec.
 func withHosts(count int) func(framework.ClusterProxy, string) {
 	return func(_ framework.ClusterProxy, namespace string) {
 		GinkgoHelper()
-		// The names of machines belong to the lab, which has one namespace more. They are short, because paths of sockets
-		// have them, and only the end of a namespace is random.
+		// The names of machines are unique in the lab, which has another namespace. They must be short, because they
+		// are part of paths of sockets. Only the end of a namespace is random.
 		id := namespace[strings.LastIndex(namespace, "-")+1:]
 		for i := range count {
 			name := fmt.Sprintf("host-%s-%d", id, i)
@@ -141,14 +141,14 @@ func withHosts(count int) func(framework.ClusterProxy, string) {
 	}
 }
 
-// withHostsOrOperator puts hosts into a namespace of the management cluster, and into another cluster all that it needs
-// before clusterctl installs Cluster API there.
+// withHostsOrOperator creates hosts in a namespace of the management cluster. In another cluster it installs the
+// prerequisites of Cluster API.
 func withHostsOrOperator(count int) func(framework.ClusterProxy, string) {
 	addHosts := withHosts(count)
 	return func(created framework.ClusterProxy, namespace string) {
 		GinkgoHelper()
 		made, ours := created.(proxy)
-		Expect(ours).To(BeTrue(), "the suite makes all of them")
+		Expect(ours).To(BeTrue(), "the suite creates all clusters")
 		target := made.cluster
 		if target == bed.lab.Management() {
 			addHosts(created, namespace)

@@ -25,33 +25,33 @@ const (
 	// labName is the name of the lab. It differs from that of the stories, so that both can run.
 	labName = "capi"
 
-	// labMachines run at once at most: the management machine, a control-plane node and three workers.
+	// labMachines is the maximum number of machines: the management machine, a control-plane node and three workers.
 	labMachines = 5
 
 	// upgradedTemplate is the Metal3MachineTemplate of nodes after an upgrade in the flavour upgrades.
 	upgradedTemplate = "upgraded"
 
-	// startLimit holds on a machine where everything has to be built first.
+	// startLimit includes the build of all programs.
 	startLimit = 50 * time.Minute
 
-	// stopLimit is for taking the lab away.
+	// stopLimit is the time limit for the removal of the lab.
 	stopLimit = 5 * time.Minute
 )
 
-// bed is what all specs stand on.
+// bed is the shared state of all specs.
 var bed struct {
 	lab   *lab.Lab
 	proxy proxy
-	// config is metal3.yaml, and clusterctl the path of the clusterctl.yaml that comes of it.
+	// config is metal3.yaml. clusterctl is the path of the clusterctl.yaml for it.
 	config     *clusterctl.E2EConfig
 	clusterctl string
-	// folder holds logs, objects and what the specs make of the configuration.
+	// folder has logs, objects and generated files.
 	folder string
 }
 
 func TestClusterAPI(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("the lab makes machines of Linux namespaces: run this as root on Linux")
+		t.Skip("requires root on Linux: the lab uses Linux namespaces")
 	}
 	specs.Run(t, "specs of Cluster API")
 }
@@ -74,13 +74,13 @@ var _ = BeforeSuite(func(ctx context.Context) {
 		Expect(running.Stop(ctx)).To(Succeed())
 		left, err := lab.Leftovers(labName)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(left).To(BeEmpty(), "the lab has to leave nothing behind")
+		Expect(left).To(BeEmpty(), "the lab must leave nothing behind")
 	}, NodeTimeout(stopLimit))
 	bed.proxy = newProxy(running.Management())
 	configure(ctx)
 }, NodeTimeout(startLimit))
 
-// configure makes a repository of what metal3.yaml says, and of the templates.
+// configure writes a repository with the providers of metal3.yaml and the templates.
 func configure(ctx context.Context) {
 	var err error
 	bed.folder, err = filepath.Abs(filepath.Join("..", "..", "..", "out", "clusterapi"))
@@ -140,7 +140,7 @@ func configure(ctx context.Context) {
 	})
 }
 
-// onlyVersion is the only version of a provider in a repository.
+// onlyVersion returns the only version of a provider in a repository.
 func onlyVersion(repository, provider string) string {
 	GinkgoHelper()
 	versions, err := filepath.Glob(filepath.Join(repository, provider, "v*"))

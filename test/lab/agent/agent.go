@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// Port is where an agent takes commands.
+// Port is the port for commands.
 const Port = 9999
 
-// Version is the ironic-python-agent that this one does as: what OpenStack 2025.1 has.
+// Version is the version of ironic-python-agent that the agent imitates, from OpenStack 2025.1.
 const Version = "10.2.3"
 
-// Machine is what the agent runs on.
+// Machine is the machine of the agent.
 type Machine interface {
-	// Inventory is the report of an inspection, with the keys of ironic-python-agent. It becomes JSON.
+	// Inventory returns the report of an inspection, with the JSON keys of ironic-python-agent.
 	Inventory() (any, error)
-	// Erase removes what is on the disk.
+	// Erase erases the disk.
 	Erase(ctx context.Context) error
-	// Write puts an image on the disk, and the files of a config drive beside it.
+	// Write writes an image to the disk, and the files of a config drive.
 	Write(ctx context.Context, image []byte, drive map[string][]byte) error
-	// PowerOff turns the machine off, which ends the agent.
+	// PowerOff powers the machine off, which ends the agent.
 	PowerOff(ctx context.Context) error
 }
 
-// Options are what an agent needs.
+// Options are the settings of an agent.
 type Options struct {
 	Parameters Parameters
 	Machine    Machine
-	// MAC is the hardware address that Ironic knows the machine by.
+	// MAC is the hardware address of the machine in Ironic.
 	MAC string
-	// Node is the URL of the image that InstallStep writes. Empty where no host is deployed by that step.
+	// Node is the URL of the image for InstallStep. Empty if no host uses that step.
 	Node string
-	// Address of the machine. It is there before Run is called.
+	// Address of the machine. It must exist before Run.
 	Address netip.Addr
-	// Listen and Dial reach the network of the machine. Nil means that of this process.
+	// Listen and Dial use the network of the machine. Nil means that of this process.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	// Log takes what the agent does. Nil means nowhere.
+	// Log receives the log. Nil discards it.
 	Log *slog.Logger
-	// Retry is the time between two tries of what failed. Zero means a second.
+	// Retry is the time between two tries. Zero means a second.
 	Retry time.Duration
 }
 
@@ -54,11 +54,11 @@ type Agent struct {
 	Options
 	ironic   ironicClient
 	commands *commands
-	// book is what the agent did so far, for Ironic.
+	// book is the log of the agent, for Ironic.
 	book *logbook
 }
 
-// New prepares an agent.
+// New returns an agent.
 func New(options Options) (*Agent, error) {
 	if options.Listen == nil {
 		options.Listen = (&net.ListenConfig{}).Listen
@@ -81,8 +81,7 @@ func New(options Options) (*Agent, error) {
 	return &Agent{Options: options, ironic: client, book: book}, nil
 }
 
-// Run works until the context ends, which is what the loss of power does to an agent. It returns earlier only when it
-// cannot go on.
+// Run blocks until the context ends, as an agent does until the loss of power. It returns earlier only after an error.
 func (a *Agent) Run(ctx context.Context) error {
 	if a.Parameters.Inspection != "" {
 		if err := a.inspect(ctx); err != nil {
@@ -90,7 +89,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	if a.Parameters.API == "" {
-		// Ironic turns the machine off.
+		// Ironic powers the machine off.
 		<-ctx.Done()
 		return nil
 	}
@@ -105,7 +104,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	address := net.JoinHostPort(a.Address.String(), strconv.Itoa(Port))
 	listener, err := a.Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("taking commands on %s: %w", address, err)
+		return fmt.Errorf("serving commands on %s: %w", address, err)
 	}
 	a.commands = newCommands(steps{a.Machine, a.download, a.book, a.Node}, a.Parameters.Token, a.Log)
 	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: certificate.serving()}
@@ -121,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}, ended)
 }
 
-// inspect posts the inventory. Ironic answers 404 until it waits for it.
+// inspect posts the inventory. Ironic answers 404 until it is ready for it.
 func (a *Agent) inspect(ctx context.Context) error {
 	report, err := a.Machine.Inventory()
 	if err != nil {
@@ -132,8 +131,8 @@ func (a *Agent) inspect(ctx context.Context) error {
 	})
 }
 
-// lookUp asks Ironic which node the machine is. Without a token of the medium the first answer has it. An agent without
-// a token cannot go on: Ironic refuses its heartbeats.
+// lookUp reads the node of the machine from Ironic. If the medium has no token, the first response has it. An agent
+// without a token returns an error, because Ironic refuses its heartbeats.
 func (a *Agent) lookUp(ctx context.Context) (node, error) {
 	var found lookup
 	err := a.until(ctx, "looking the machine up", func() error {
@@ -143,21 +142,21 @@ func (a *Agent) lookUp(ctx context.Context) (node, error) {
 	})
 	if err == nil && a.Parameters.Token == "" {
 		if a.Parameters.Token = found.Config.Token; a.Parameters.Token == "" {
-			err = errors.New("looking the machine up: the medium has no token, and Ironic told its token to an earlier boot")
+			err = errors.New("looking the machine up: the medium has no token, and Ironic has sent the token to an earlier boot")
 		}
 	}
 	return node{uuid: found.Node.UUID, timeout: time.Duration(found.Config.HeartbeatTimeout) * time.Second}, err
 }
 
-// node is what Ironic says about the machine.
+// node is the node of the machine in Ironic.
 type node struct {
 	uuid string
-	// timeout is after which silence Ironic gives an agent up.
+	// timeout is the time without heartbeats after which Ironic fails the agent.
 	timeout time.Duration
 }
 
-// longestPause between two heartbeats. A heartbeat is lost where Ironic works on the node in this moment, so that the
-// next one decides how long a step takes.
+// longestPause is the maximum time between two heartbeats. Ironic ignores a heartbeat while it works on the node, so
+// the next one delays the step.
 const longestPause = 2 * time.Second
 
 // beat sends heartbeats in intervals and when a command ends.
@@ -181,7 +180,7 @@ func (a *Agent) beat(ctx context.Context, node node, message heartbeat, ended <-
 	}
 }
 
-// until tries again until it works or the context ends.
+// until retries until success or the end of the context.
 func (a *Agent) until(ctx context.Context, what string, try func() error) error {
 	last := ""
 	for {

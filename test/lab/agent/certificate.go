@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// certificate is what Ironic knows an agent by: signed by itself, for its address.
+// certificate is the certificate of an agent for Ironic: self-signed, for its address.
 type certificate struct {
 	authority []byte
 	pair      tls.Certificate
 }
 
-// lifetime of a certificate. An agent never lives so long.
+// lifetime of a certificate, longer than that of any agent.
 const lifetime = 30 * 24 * time.Hour
 
 func newCertificate(address netip.Addr, now time.Time) (certificate, error) {

@@ -21,7 +21,7 @@ const (
 	mismatch  = "CLEAN_VERSION_MISMATCH"
 )
 
-// command is a command and what became of it, as Ironic reads it.
+// command is a command and its result, in the format of Ironic.
 type command struct {
 	ID     string          `json:"id"`
 	Name   string          `json:"command_name"`
@@ -33,7 +33,7 @@ type command struct {
 	done chan struct{}
 }
 
-// commandError is why a command failed.
+// commandError is the error of a command.
 type commandError struct {
 	Type    string `json:"type"`
 	Code    int    `json:"code"`
@@ -43,25 +43,25 @@ type commandError struct {
 
 func (e *commandError) Error() string { return e.Message + ": " + e.Details }
 
-// errMismatch says that the steps were listed by another version of the agent.
+// errMismatch is the error for steps of another version of the agent.
 var errMismatch = errors.New("the steps are those of another version")
 
-// commands take commands one after the other and remember them, for one boot.
+// commands runs commands one after the other and keeps them, for one boot.
 type commands struct {
 	extensions map[string]extension
 	token      string
 	log        *slog.Logger
-	// finished has a place for the news that a command has ended.
+	// finished has room for one notification of the end of a command.
 	finished chan struct{}
 
-	ctx  context.Context //nolint:containedctx // What runs for a request outlives it, and ends with the agent.
+	ctx  context.Context //nolint:containedctx // A command outlives its request and ends with the agent.
 	stop context.CancelFunc
 
 	mutex sync.Mutex
 	list  []*command
 }
 
-// extension is what a command does. Those that take long answer before they are done.
+// extension is the function of a command. Long ones answer before they are done.
 type extension struct {
 	long bool
 	do   func(ctx context.Context, params json.RawMessage) (any, error)
@@ -75,7 +75,7 @@ func newCommands(of steps, token string, log *slog.Logger) *commands {
 	}
 }
 
-// close ends what runs.
+// close ends running commands.
 func (c *commands) close() { c.stop() }
 
 func (c *commands) handler() http.Handler {
@@ -86,7 +86,7 @@ func (c *commands) handler() http.Handler {
 	return mux
 }
 
-// fault is an error of HTTP, as ironic-python-agent writes it.
+// fault is an HTTP error in the format of ironic-python-agent.
 type fault struct {
 	status  int
 	Code    string `json:"faultcode"`
@@ -105,7 +105,7 @@ func (c *commands) permitted(answer func(*http.Request) (any, *fault)) http.Hand
 			writer.WriteHeader(wrong.status)
 			value = wrong
 		}
-		// A client that has gone away gets no answer.
+		// The client may have disconnected.
 		_ = json.NewEncoder(writer).Encode(value)
 	}
 }
@@ -128,10 +128,10 @@ func (c *commands) one(request *http.Request) (any, *fault) {
 			return c.shown(request, one), nil
 		}
 	}
-	return nil, &fault{http.StatusNotFound, "Client", "there is no such command"}
+	return nil, &fault{http.StatusNotFound, "Client", "unknown command"}
 }
 
-// take begins a command. Ironic takes the word busy in a refusal for a reason to come again.
+// take starts a command. Ironic retries if the refusal contains the word busy.
 func (c *commands) take(request *http.Request) (any, *fault) {
 	var wanted struct {
 		Name   string          `json:"name"`
@@ -142,7 +142,7 @@ func (c *commands) take(request *http.Request) (any, *fault) {
 	}
 	extension, known := c.extensions[wanted.Name]
 	if !known {
-		return nil, &fault{http.StatusNotFound, "Client", "there is no command " + wanted.Name}
+		return nil, &fault{http.StatusNotFound, "Client", "unknown command " + wanted.Name}
 	}
 	_, name, _ := strings.Cut(wanted.Name, ".")
 	begun := &command{
@@ -171,7 +171,7 @@ func (c *commands) wait(ctx context.Context, one *command) {
 	}
 }
 
-// shown is a copy of a command, after its end where the request waits for it.
+// shown returns a copy of a command. It waits for the end if the request asks for it.
 func (c *commands) shown(request *http.Request, one *command) command {
 	if request.URL.Query().Get("wait") == "true" {
 		c.wait(request.Context(), one)

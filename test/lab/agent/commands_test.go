@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTokens are about who may give commands.
+// TestTokens sends commands with different tokens.
 func TestTokens(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason      string
@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestNoToken has a medium without a token, and an Ironic that told its token before.
+// TestNoToken has a medium without a token, and an Ironic that has sent its token before.
 func TestNoToken(t *testing.T) {
 	ironic := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
 		_, _ = writer.Write([]byte(`{"node": {"uuid": "n"}, "config": {"heartbeat_timeout": 10, "agent_token": "******"}}`))
@@ -55,7 +55,7 @@ func TestNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	made.Listen = func(context.Context, string, string) (net.Listener, error) {
-		t.Error("the agent takes commands")
+		t.Error("the agent serves commands")
 		return nil, net.ErrClosed
 	}
 	if err := made.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no token") {
@@ -63,7 +63,7 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// disk is a machine that notes what is written.
+// disk is a machine that records the written image.
 type disk struct {
 	Machine
 	image string
@@ -75,7 +75,7 @@ func (d *disk) Write(_ context.Context, image []byte, drive map[string][]byte) e
 	return nil
 }
 
-// TestInstallStep has the config drive in the node, as Ironic stores what BMO gives it.
+// TestInstallStep has the config drive in the node, as Ironic stores the one of BMO.
 func TestInstallStep(t *testing.T) {
 	for name, test := range map[string]struct {
 		instance string
@@ -121,7 +121,7 @@ func TestInstallStep(t *testing.T) {
 	}
 }
 
-// TestLogs asks for the log of an agent that has failed.
+// TestLogs reads the log of a failed agent.
 func TestLogs(t *testing.T) {
 	book := &logbook{}
 	commands := newCommands(steps{book: book}, "T", slog.New(slog.NewTextHandler(book, nil)))

@@ -1,5 +1,5 @@
-// Package agent is a deploy agent: what runs in the ramdisk of a machine and does what Ironic says. It speaks the API
-// of ironic-python-agent.
+// Package agent is a deploy agent, which runs in the ramdisk of a machine. It implements the API of
+// ironic-python-agent.
 //
 // A boot is one Run, with one token, one certificate and one list of commands:
 //
@@ -7,9 +7,10 @@
 //     the certificate authority of the API beside it.
 //  2. For an inspection it posts the inventory.
 //  3. It looks itself up by its hardware address, serves HTTPS on port 9999, and sends heartbeats.
-//  4. Ironic lists, cleans, writes the image, and turns the machine off.
 //
-// What is not there: kernels, partitions, RAID, firmware. A disk is what Machine makes of it.
+// 4. Ironic lists the steps, cleans, writes the image, and powers the machine off.
+//
+// The package has no kernels, partitions, RAID and firmware. Machine implements the disk.
 //
 // Source: ironic-python-agent 10.2 (agent.py, api/app.py, extensions), ironic 29 (drivers/modules/agent_client.py,
 // agent_base.py, api/controllers/v1/ramdisk.py).

@@ -16,10 +16,10 @@ import (
 	"strings"
 )
 
-// imageLimit is how many bytes an image of a lab may have: it only names a root file system.
+// imageLimit is the maximum size of an image of a lab in bytes: an image only names a root file system.
 const imageLimit = 1 << 20
 
-// imageInfo is what Ironic says about an image.
+// imageInfo is an image in the format of Ironic.
 type imageInfo struct {
 	URLs      []string `json:"urls"`
 	Checksum  string   `json:"checksum"`
@@ -27,10 +27,10 @@ type imageInfo struct {
 	Value     string   `json:"os_hash_value"`
 }
 
-// downloader reads what a URL names.
+// downloader downloads the content of a URL.
 type downloader func(ctx context.Context, url string) ([]byte, error)
 
-// download reads through the network of the machine.
+// download downloads over the network of the machine.
 func (a *Agent) download(ctx context.Context, address string) ([]byte, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: a.Dial, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -79,8 +79,8 @@ func failure(kind, message, details string) error {
 	return &commandError{kind, http.StatusInternalServerError, message, details}
 }
 
-// checksum is how the image is to be checked. Its value may be in a file of its own. Without the name of an algorithm
-// the length tells.
+// checksum returns the algorithm and the checksum of the image. The value may be in a file. Without the name of an
+// algorithm, the length defines it.
 func (i imageInfo) checksum(ctx context.Context, download downloader) (func() hash.Hash, string, error) {
 	value := i.Value
 	if value == "" {
@@ -102,12 +102,12 @@ func (i imageInfo) checksum(ctx context.Context, download downloader) (func() ha
 	}{2 * sha256.Size: {"sha256", sha256.New}, 2 * sha512.Size: {"sha512", sha512.New}}
 	found, exists := known[len(value)]
 	if !exists || i.Algorithm != "" && i.Algorithm != found.name {
-		return nil, "", fmt.Errorf("%q is no checksum of the algorithm %q: use sha256 or sha512", value, i.Algorithm)
+		return nil, "", fmt.Errorf("%q is not a checksum of the algorithm %q: use sha256 or sha512", value, i.Algorithm)
 	}
 	return found.hash, value, nil
 }
 
-// inFile finds the checksum of an image in a file of lines with a checksum and a name, or of one checksum alone.
+// inFile returns the checksum of an image from a file of lines with a checksum and a name, or of one checksum.
 func inFile(content []byte, image string) (string, error) {
 	parsed, err := url.Parse(image)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestImages are the ways to say which checksum an image has.
+// TestImages has the ways to set the checksum of an image.
 // Source: ironic 29, drivers/modules/deploy_utils.py; ironic-python-agent 10.2, extensions/standby.py.
 func TestImages(t *testing.T) {
 	const image, content = "http://images/node.img", "content"
@@ -33,9 +33,9 @@ func TestImages(t *testing.T) {
 	}{
 		"explicit":        {reason: "algorithm and value", info: imageInfo{Algorithm: "sha256", Value: sum256}},
 		"long":            {reason: "the other algorithm", info: imageInfo{Algorithm: "sha512", Value: sum512}},
-		"implicit":        {reason: "the length tells", info: imageInfo{Checksum: strings.ToUpper(sum512)}},
+		"implicit":        {reason: "the length defines the algorithm", info: imageInfo{Checksum: strings.ToUpper(sum512)}},
 		"list":            {reason: "a line of a file", info: imageInfo{Algorithm: "sha256", Value: "http://images/list"}},
-		"bare":            {reason: "a file with nothing else", info: imageInfo{Checksum: "http://images/bare"}},
+		"bare":            {reason: "a file with one checksum", info: imageInfo{Checksum: "http://images/bare"}},
 		"wrong":           {reason: "another content", info: imageInfo{Value: strings.Repeat("0", 64)}, fails: "ImageChecksumError", says: sum256},
 		"weak":            {reason: "MD5 is refused", info: imageInfo{Checksum: strings.Repeat("0", 32)}, fails: "ImageChecksumError", says: "use sha256"},
 		"contradiction":   {reason: "value of another algorithm", info: imageInfo{Algorithm: "sha512", Value: sum256}, fails: "ImageChecksumError", says: "sha512"},

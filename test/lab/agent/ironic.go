@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// heartbeatVersion is the version of Ironic's API that ironic-python-agent 10.2 asks for.
+	// heartbeatVersion is the version of Ironic's API that ironic-python-agent 10.2 requests.
 	heartbeatVersion = "1.68"
 	versionHeader    = "X-OpenStack-Ironic-API-Version"
 	requestLimit     = 30 * time.Second
-	// answerLimit is how many bytes of an answer are read.
+	// answerLimit is the maximum number of read bytes of a response.
 	answerLimit = 1 << 20
-	// hiddenToken is what a lookup answers instead of a token that was told before.
+	// hiddenToken replaces a token in a lookup after the first one.
 	hiddenToken = "******"
 )
 
-// ironicClient talks to the open part of Ironic's API.
+// ironicClient sends requests to the public API of Ironic.
 type ironicClient struct {
 	base   string
 	client *http.Client
@@ -49,7 +49,7 @@ func newIronicClient(options Options) (ironicClient, error) {
 	}}, nil
 }
 
-// lookup is how Ironic answers to a hardware address.
+// lookup is the response to a lookup by a hardware address.
 type lookup struct {
 	Node struct {
 		UUID string `json:"uuid"`
@@ -75,7 +75,7 @@ func (c ironicClient) lookUp(ctx context.Context, mac string) (lookup, error) {
 	return found, nil
 }
 
-// heartbeat says that the agent lives, and where.
+// heartbeat reports that the agent is alive, with its URL.
 type heartbeat struct {
 	CallbackURL string `json:"callback_url"`
 	Version     string `json:"agent_version"`

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// logLimit is how many bytes of its log an agent keeps: the last ones.
+// logLimit is the maximum size of the log of an agent in bytes. Older lines are dropped.
 const logLimit = 1 << 20
 
-// logbook keeps the log of an agent.
 type logbook struct {
 	mutex   sync.Mutex
 	content []byte
@@ -29,7 +28,7 @@ func (l *logbook) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// pack returns the log in a packed archive.
+// pack returns the log in a compressed archive.
 func (l *logbook) pack(now time.Time) ([]byte, error) {
 	l.mutex.Lock()
 	content := slices.Clone(l.content)

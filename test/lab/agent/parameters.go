@@ -8,39 +8,39 @@ import (
 	"strings"
 )
 
-// Where Ironic puts the parameters on a medium.
+// Files of the parameters on a medium of Ironic.
 const (
 	commandLineFile = "grub.cfg"
 	authorityFile   = "etc/ironic-python-agent/ironic.crt"
 )
 
-// Parameters are what Ironic tells an agent before it boots.
+// Parameters are the parameters of an agent from Ironic.
 type Parameters struct {
-	// API is the base URL of Ironic. Empty where only an inspection is wanted.
+	// API is the base URL of Ironic. Empty for an inspection only.
 	API string
-	// Inspection is the URL that takes the inventory. Empty where no inspection is wanted.
+	// Inspection is the URL for the inventory. Empty without an inspection.
 	Inspection string
-	// Token is in all heartbeats and commands. Empty where the first lookup tells it.
+	// Token is in all heartbeats and commands. If it is empty, the first lookup returns it.
 	Token string
-	// Insecure takes any certificate of the API.
+	// Insecure accepts any certificate of the API.
 	Insecure bool
-	// Authority is what the certificate of the API is signed by, PEM. Empty means the authorities of the system.
+	// Authority has signed the certificate of the API, in PEM format. Empty means the authorities of the system.
 	Authority []byte
 }
 
 var commandLine = regexp.MustCompile(`(?m)^\s*linux\S*\s+\S+\s+(.*?)(?:\s+--\s*)?$`)
 
-// ReadParameters reads what is on a medium, given as its files by their paths.
+// ReadParameters parses the files of a medium, by their paths.
 func ReadParameters(medium map[string][]byte) (Parameters, error) {
 	var found [][]byte
-	// The folder is that of the distribution whose boot loader it is.
+	// The folder is named after the distribution of the boot loader.
 	for name, content := range medium {
 		if path.Base(name) == commandLineFile {
 			found = commandLine.FindSubmatch(content)
 		}
 	}
 	if found == nil {
-		return Parameters{}, fmt.Errorf("the medium has no kernel command line in EFI/*/%s: it is none that Ironic built",
+		return Parameters{}, fmt.Errorf("the medium has no kernel command line in EFI/*/%s: Ironic did not build it",
 			commandLineFile)
 	}
 	values := map[string]string{}
@@ -54,7 +54,7 @@ func ReadParameters(medium map[string][]byte) (Parameters, error) {
 	}
 	if parameters.API == "" && parameters.Inspection == "" {
 		return Parameters{}, errors.New("the kernel command line has neither ipa-api-url nor ipa-inspection-callback-url: " +
-			"there is nothing to do")
+			"one of them is required")
 	}
 	return parameters, nil
 }

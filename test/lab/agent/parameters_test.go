@@ -17,7 +17,7 @@ func TestParameters(t *testing.T) {
 		err    string
 	}{
 		"deployment": {
-			reason: "as Ironic 29 writes it",
+			reason: "written by Ironic 29",
 			medium: map[string]string{
 				"EFI/BOOT/grub.cfg": "set default=0\nset timeout=5\n\nmenuentry \"boot_partition\" {\n    linux /vmlinuz nofb " +
 					"ipa-insecure=1 ipa-agent-token=T ipa-api-url=https://172.22.0.2:6385/ boot_method=vmedia ir_pub_id=1-2 --\n" +
@@ -34,7 +34,7 @@ func TestParameters(t *testing.T) {
 			want: agent.Parameters{Inspection: "https://a/v1/continue_inspection", Authority: []byte("PEM")},
 		},
 		"no command line": {
-			reason: "any other medium", medium: map[string]string{"user_data": ""}, err: "none that Ironic built",
+			reason: "any other medium", medium: map[string]string{"user_data": ""}, err: "Ironic did not build it",
 		},
 		"nothing to do": {
 			reason: "an agent without an address", medium: map[string]string{"EFI/BOOT/grub.cfg": "linux /vmlinuz nofb --"},

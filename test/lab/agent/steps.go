@@ -13,18 +13,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/iso"
 )
 
-// managerVersions are the parts of the agent that offer steps.
+// managerVersions are the hardware managers of the agent with their versions.
 var managerVersions = map[string]string{"generic_hardware_manager": "1.2"}
 
-// manager is the part whose steps these are.
+// manager is the hardware manager of the steps.
 const manager = "GenericHardwareManager"
 
-// steps are what an agent can do on a machine.
+// steps are the steps of an agent on a machine.
 type steps struct {
 	machine  Machine
 	download downloader
 	book     *logbook
-	// node is the URL of the image that InstallStep writes.
+	// node is the URL of the image for InstallStep.
 	node string
 }
 
@@ -42,21 +42,21 @@ func (s steps) extensions() map[string]extension {
 	}
 }
 
-// InstallStep is the deploy step of this agent for a custom deploy: it knows its image, and takes the config drive as
-// Ironic has it.
+// InstallStep is the deploy step of this agent for a custom deploy. It has its own image, and reads the config drive
+// from the node.
 const InstallStep = "install_node"
 
-// nothing is for what a machine without partitions and boot loaders has done already.
+// nothing is a step that a machine without partitions and boot loaders does not require.
 func nothing(context.Context, json.RawMessage) (any, error) { return map[string]string{}, nil }
 
-// listed is a step as Ironic learns of it.
+// listed returns a step in the format of Ironic.
 func listed(name string, priority int) map[string]any {
 	return map[string]any{
 		"step": name, "priority": priority, "interface": "deploy", "reboot_requested": false, "abortable": true,
 	}
 }
 
-// ofManager are steps by the part that offers them.
+// ofManager returns steps by their hardware manager.
 func ofManager(steps ...map[string]any) map[string]any { return map[string]any{manager: steps} }
 
 func (s steps) cleanSteps(context.Context, json.RawMessage) (any, error) {
@@ -72,14 +72,14 @@ func (s steps) deploySteps(context.Context, json.RawMessage) (any, error) {
 	}, nil
 }
 
-// stepParams are those of a clean or deploy step.
+// stepParams are the parameters of a clean or deploy step.
 type stepParams struct {
 	Step          json.RawMessage   `json:"step"`
 	CleanVersion  map[string]string `json:"clean_version"`
 	DeployVersion map[string]string `json:"deploy_version"`
 }
 
-// read reads the step, and what it is called.
+// read parses the step and returns its name.
 func (p *stepParams) read(params json.RawMessage) (string, error) {
 	if err := json.Unmarshal(params, p); err != nil {
 		return "", fmt.Errorf("reading the parameters: %w", err)
@@ -102,7 +102,7 @@ func (s steps) clean(ctx context.Context, params json.RawMessage) (any, error) {
 	var read stepParams
 	name, err := read.read(params)
 	if err == nil && name != "erase_devices_metadata" {
-		err = fmt.Errorf("there is no clean step %q", name)
+		err = fmt.Errorf("unknown clean step %q", name)
 	}
 	if err == nil {
 		err = s.machine.Erase(ctx)
@@ -120,7 +120,7 @@ func (s steps) deploy(ctx context.Context, params json.RawMessage) (any, error) 
 	case name == InstallStep:
 		err = s.install(ctx, params)
 	default:
-		err = fmt.Errorf("there is no deploy step %q", name)
+		err = fmt.Errorf("unknown deploy step %q", name)
 	}
 	return map[string]any{"deploy_result": nil, "deploy_step": read.Step}, err
 }
@@ -148,7 +148,7 @@ func (s steps) writeImage(ctx context.Context, step json.RawMessage) error {
 	return s.machine.Write(ctx, image, drive)
 }
 
-// install writes the image of this agent, with the config drive of the node.
+// install writes the image of this agent with the config drive of the node.
 func (s steps) install(ctx context.Context, params json.RawMessage) error {
 	var wanted struct {
 		Node struct {
@@ -181,7 +181,7 @@ func (s steps) install(ctx context.Context, params json.RawMessage) error {
 	return s.machine.Write(ctx, image, drive)
 }
 
-// answerFirst is how long Ironic gets to read the answer before the machine is off.
+// answerFirst is the time for the response before the machine is off.
 const answerFirst = 200 * time.Millisecond
 
 func (s steps) powerOff(ctx context.Context, _ json.RawMessage) (any, error) {
@@ -189,7 +189,7 @@ func (s steps) powerOff(ctx context.Context, _ json.RawMessage) (any, error) {
 	return map[string]string{}, nil
 }
 
-// logs returns what the agent did so far.
+// logs returns the log of the agent.
 func (s steps) logs(context.Context, json.RawMessage) (any, error) {
 	packed, err := s.book.pack(time.Now())
 	if err != nil {

@@ -14,12 +14,12 @@ const (
 	biosRegistry = "LabBiosAttributeRegistry.v1_0_0"
 )
 
-// biosAttribute is one setting of a BIOS. All machines have the same.
+// biosAttribute is a setting of a BIOS. All machines have the same attributes.
 type biosAttribute struct {
 	name string
-	// initial is the value that a new machine has.
+	// initial is the value of a new machine.
 	initial any
-	// allowed are the values of an enumeration. Without them the attribute is a number up to a limit.
+	// allowed are the values of an enumeration. If it is empty, the attribute is a number up to a limit.
 	allowed []string
 	limit   int
 }
@@ -39,7 +39,7 @@ func newBIOS() map[string]any {
 	return values
 }
 
-// BIOS are the settings that the BIOS of a machine works with.
+// BIOS returns the active settings of the BIOS of a machine.
 func (s *Server) BIOS(machine string) map[string]any {
 	found := s.find(machine)
 	if found == nil {
@@ -70,7 +70,7 @@ func readPendingBIOS(_ context.Context, controller *controller, _ *exchange) (an
 	}, nil
 }
 
-// setBIOS takes settings for the next start of the machine.
+// setBIOS sets settings for the next start of the machine.
 func setBIOS(_ context.Context, controller *controller, request *exchange) (any, error) {
 	var wanted struct{ Attributes map[string]any }
 	if err := decode(request, &wanted); err != nil {
@@ -83,7 +83,7 @@ func setBIOS(_ context.Context, controller *controller, request *exchange) (any,
 	request.detail = string(content)
 	for name, value := range wanted.Attributes {
 		if !allowedInBIOS(name, value) {
-			return nil, problem{http.StatusBadRequest, fmt.Errorf("the BIOS does not take %v for %q", value, name)}
+			return nil, problem{http.StatusBadRequest, fmt.Errorf("the BIOS does not accept %v for %q", value, name)}
 		}
 	}
 	controller.mutex.Lock()
@@ -108,7 +108,7 @@ func allowedInBIOS(name string, value any) bool {
 	})
 }
 
-// startBIOS makes the settings valid that were made for the next start of the machine.
+// startBIOS activates the settings for the next start.
 func (c *controller) startBIOS() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -116,7 +116,7 @@ func (c *controller) startBIOS() {
 	clear(c.pendingBIOS)
 }
 
-// serveRegistry says which attributes there are and what they take. It requires no credentials.
+// serveRegistry serves the attributes and their values. It requires no credentials.
 func serveRegistry(mux *http.ServeMux) {
 	file := registries + "/" + biosRegistry
 	for path, resource := range map[string]object{

@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// Fault is how a board controller misbehaves. The zero value is a controller that works.
+// Fault is a fault of a BMC. The zero value is no fault.
 type Fault struct {
-	// RefuseCredentials makes it refuse the right user name and password too.
+	// RefuseCredentials refuses the right user name and password too.
 	RefuseCredentials bool
-	// Busy makes it answer everything with 503, as controllers do that restart.
+	// Busy answers all requests with 503, as a BMC does that restarts.
 	Busy bool
-	// Delay is how long it waits before it does anything. A request whose client closes the connection in the meantime
-	// is not executed.
+	// Delay is the delay of each request. A request is not executed if its client disconnects in this time.
 	Delay time.Duration
-	// FailPower is why it refuses to change the power. Empty means that it does not refuse.
+	// FailPower is the error of requests to change the power. Empty means no error.
 	FailPower string
-	// IgnorePower makes it accept commands that change the power, and do nothing.
+	// IgnorePower accepts requests to change the power without executing them.
 	IgnorePower bool
 }
 
-// SetFault makes the board controller of a machine misbehave from now on, until another fault is set.
+// SetFault sets the fault of the BMC of a machine.
 func (s *Server) SetFault(machine string, fault Fault) error {
 	found := s.find(machine)
 	if found == nil {
-		return fmt.Errorf("there is no board controller of machine %s", machine)
+		return fmt.Errorf("machine %s has no BMC", machine)
 	}
 	found.mutex.Lock()
 	defer found.mutex.Unlock()
@@ -34,15 +33,15 @@ func (s *Server) SetFault(machine string, fault Fault) error {
 	return nil
 }
 
-// SetCredentials replaces the user name and the password of the board controller of a machine. Sessions that began with
-// the earlier ones are refused.
+// SetCredentials replaces the user name and the password of the BMC of a machine. Sessions with the earlier ones are
+// refused.
 func (s *Server) SetCredentials(machine, username, password string) error {
 	found := s.find(machine)
 	switch {
 	case found == nil:
-		return fmt.Errorf("there is no board controller of machine %s", machine)
+		return fmt.Errorf("machine %s has no BMC", machine)
 	case username == "" || password == "":
-		return fmt.Errorf("the board controller of machine %s: it needs a user name and a password", machine)
+		return fmt.Errorf("the BMC of machine %s requires a user name and a password", machine)
 	}
 	found.mutex.Lock()
 	defer found.mutex.Unlock()

@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// bodyLimit is how large a request may be.
+	// bodyLimit is the maximum size of a request.
 	bodyLimit = 1 << 20
-	// operationLimit is how long an operation may go on after the client has disconnected.
+	// operationLimit is the time limit of an operation after the client has disconnected.
 	operationLimit = 5 * time.Minute
 )
 
-// problem is an error with the HTTP status that says what kind it is.
+// problem is an error with an HTTP status.
 type problem struct {
 	status int
 	error
 }
 
-// Unwrap lets the cause be found.
+// Unwrap returns the cause.
 func (p problem) Unwrap() error { return p.error }
 
-// answer is what a request to a board controller leads to. A nil value is an empty answer.
+// answer handles a request to a BMC. A nil value is an empty response.
 type answer func(ctx context.Context, controller *controller, request *exchange) (any, error)
 
 // exchange is one request.
 type exchange struct {
 	*http.Request
-	// detail goes into the journal.
+	// detail is for the journal.
 	detail string
 }
 
-// route is what answers requests for a resource.
+// route is the handler of a resource.
 type route struct {
-	// resource is its name in the journal.
+	// resource is the name in the journal.
 	resource string
 	do       answer
 }
@@ -55,7 +55,7 @@ func (s *Server) controllerHandler() http.Handler {
 	return mux
 }
 
-// recorded answers a request and writes both into the journal, before it sends the answer.
+// recorded handles a request and adds it to the journal before it sends the response.
 func (s *Server) recorded(route route) http.HandlerFunc {
 	return func(writer http.ResponseWriter, request *http.Request) {
 		request.Body = http.MaxBytesReader(writer, request.Body, bodyLimit)
@@ -73,7 +73,7 @@ func (s *Server) recorded(route route) http.HandlerFunc {
 		operation.Detail, operation.Duration = current.detail, time.Since(operation.Time)
 		s.journal.add(operation)
 		if operation.Status == http.StatusUnauthorized {
-			writer.Header().Set("WWW-Authenticate", `Basic realm="board controller"`)
+			writer.Header().Set("WWW-Authenticate", `Basic realm="BMC"`)
 		}
 		if operation.Problem != "" {
 			value = failure(operation.Problem)
@@ -87,7 +87,7 @@ func failure(message string) object {
 	return object{"error": object{"code": "Base.1.0.GeneralError", "message": message}}
 }
 
-// respond writes a value, or nothing where it is nil.
+// respond writes a value, or nothing for nil.
 func respond(writer http.ResponseWriter, status int, value any) {
 	if value == nil {
 		writer.WriteHeader(status)
@@ -95,23 +95,23 @@ func respond(writer http.ResponseWriter, status int, value any) {
 	}
 	writer.Header().Set("Content-Type", "application/json")
 	writer.WriteHeader(status)
-	// A client that has gone away gets no answer.
+	// The client may have disconnected.
 	_ = json.NewEncoder(writer).Encode(value)
 }
 
-// permitted answers a request if it comes with the machine's user name and password.
+// permitted handles a request with the user name and password of the machine.
 func (s *Server) permitted(request *exchange, do answer) (any, error) {
 	name := request.PathValue("machine")
 	found := s.find(name)
 	if found == nil {
-		return nil, problem{http.StatusNotFound, fmt.Errorf("there is no machine %s", name)}
+		return nil, problem{http.StatusNotFound, fmt.Errorf("machine %s does not exist", name)}
 	}
 	fault := found.currentFault()
 	if err := fault.wait(request.Context()); err != nil {
 		return nil, problem{http.StatusServiceUnavailable, err}
 	}
 	if fault.Busy {
-		return nil, problem{http.StatusServiceUnavailable, fmt.Errorf("the board controller of machine %s is busy", name)}
+		return nil, problem{http.StatusServiceUnavailable, fmt.Errorf("the BMC of machine %s is busy", name)}
 	}
 	offered, err := s.offered(request.Request)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Server) permitted(request *exchange, do answer) (any, error) {
 	return do(request.Context(), found, request)
 }
 
-// changing does what changes a machine when nothing else does, and to its end, whether or not the client waits.
+// changing runs changes of a machine one after the other, to their end even if the client disconnects.
 func changing(do answer) answer {
 	return func(ctx context.Context, controller *controller, request *exchange) (any, error) {
 		select {
@@ -139,7 +139,7 @@ func changing(do answer) answer {
 	}
 }
 
-// statusOf tells what kind of failure an error is.
+// statusOf returns the HTTP status for an error.
 func statusOf(err error) int {
 	var known problem
 	if errors.As(err, &known) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// NodeImage is the name of the image that makes a node of a machine.
+// NodeImage is the name of the image of nodes.
 const NodeImage = "node"
 
 const (
@@ -30,29 +30,28 @@ type manifest struct {
 	RootFS string `json:"rootfs"`
 }
 
-// imageFile is an image that is served.
 type imageFile struct {
 	content []byte
 	made    time.Time
 	missing bool
-	// held is nil, or closed when who downloads the image may go on.
+	// held is closed when held downloads may continue. Nil without a hold.
 	held <-chan struct{}
-	// waiting counts the downloads that are held.
+	// waiting is the number of held downloads.
 	waiting *atomic.Int32
 }
 
-// ImageURL is the address of an image.
+// ImageURL returns the URL of an image.
 func ImageURL(name string) string { return "http://" + ImagesAddress + "/images/" + name + imageSuffix }
 
-// MediumURL is the address of a medium.
+// MediumURL returns the URL of a medium.
 func MediumURL(name string) string {
 	return "http://" + ImagesAddress + "/images/" + name + mediumSuffix
 }
 
-// ChecksumURL is the address of the file that has the SHA-256 checksum of an image, as sha256sum(1) writes it.
+// ChecksumURL returns the URL of the file with the SHA-256 checksum of an image, in the format of sha256sum(1).
 func ChecksumURL(name string) string { return ImageURL(name) + checksumSuffix }
 
-// AddImage serves an image of the root file system that a key names. An image of that name is replaced.
+// AddImage serves an image with a root file system, and replaces an image with the same name.
 func (s *Server) AddImage(name, rootKey string) error {
 	if !imageName.MatchString(name) || strings.HasSuffix(name, mediumSuffix) {
 		return fmt.Errorf("the name of the image is %q: use lower-case letters, digits, - and ., with a letter or a digit at "+
@@ -66,7 +65,7 @@ func (s *Server) AddImage(name, rootKey string) error {
 	return nil
 }
 
-// AddMedium serves a medium that machines boot from, an ISO 9660 image. A medium of that name is replaced.
+// AddMedium serves a bootable medium, an ISO 9660 image, and replaces a medium with the same name.
 func (s *Server) AddMedium(name string, content []byte) { s.serve(name+mediumSuffix, content) }
 
 func (s *Server) serve(name string, content []byte) {
@@ -81,27 +80,27 @@ func (s *Server) SetImageMissing(name string, missing bool) error {
 	defer s.mutex.Unlock()
 	found := s.images[name]
 	if found == nil {
-		return fmt.Errorf("there is no image %s", name)
+		return fmt.Errorf("image %s does not exist", name)
 	}
 	found.missing = missing
 	return nil
 }
 
-// HoldImage delays downloads of an image until it is released, as if it were large. Requests for its headers and its
-// checksum are answered at once. It may be released several times.
+// HoldImage holds downloads of an image until release is called, as for a large image. Requests for its headers and its
+// checksum are answered at once. release may be called several times.
 func (s *Server) HoldImage(name string) (release func(), err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	found := s.images[name]
 	if found == nil {
-		return nil, fmt.Errorf("there is no image %s", name)
+		return nil, fmt.Errorf("image %s does not exist", name)
 	}
 	held := make(chan struct{})
 	found.held = held
 	return sync.OnceFunc(func() { close(held) }), nil
 }
 
-// Held is how many agents wait for an image that is held.
+// Held returns the number of held downloads of an image.
 func (s *Server) Held(name string) int {
 	found, _ := s.image(name)
 	if found.waiting == nil {
@@ -110,16 +109,16 @@ func (s *Server) Held(name string) int {
 	return int(found.waiting.Load())
 }
 
-// Checksum is the SHA-256 checksum of an image, in hexadecimal digits.
+// Checksum returns the SHA-256 checksum of an image, in hexadecimal digits.
 func (s *Server) Checksum(name string) (string, error) {
 	found, exists := s.image(name)
 	if !exists {
-		return "", fmt.Errorf("there is no image %s", name)
+		return "", fmt.Errorf("image %s does not exist", name)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(found.content)), nil
 }
 
-// image finds an image that is not missing.
+// image returns an image unless it is missing.
 func (s *Server) image(name string) (imageFile, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -132,7 +131,7 @@ func (s *Server) image(name string) (imageFile, bool) {
 
 func (s *Server) imageHandler() http.Handler {
 	mux := http.NewServeMux()
-	// The pattern for GET is the one for HEAD too, with which Ironic looks whether an image is there.
+	// The pattern for GET includes HEAD, with which Ironic checks that an image exists.
 	mux.HandleFunc("GET /images/{file}", func(writer http.ResponseWriter, request *http.Request) {
 		file, wantsChecksum := strings.CutSuffix(request.PathValue("file"), checksumSuffix)
 		name, isImage := strings.CutSuffix(file, imageSuffix)
@@ -153,7 +152,7 @@ func (s *Server) imageHandler() http.Handler {
 				return
 			}
 		}
-		// Otherwise the type is guessed from the name, and .img is none that is known everywhere.
+		// Otherwise the server guesses the type from the name, and .img is not defined everywhere.
 		writer.Header().Set("Content-Type", "application/octet-stream")
 		http.ServeContent(writer, request, "", found.made, bytes.NewReader(content))
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// The resources of Redfish that Ironic's driver and its library ask for. One manager with one virtual CD controls each
-// system; both have the name of the machine.
+// The Redfish resources that Ironic's driver and its library use. One manager with one virtual CD controls each system.
+// Both have the name of the machine.
 const (
 	redfishRoot = "/redfish/v1"
 	systems     = redfishRoot + "/Systems"
@@ -31,10 +31,10 @@ const (
 	bootNormal = "Disabled"
 )
 
-// object is a resource of Redfish.
+// object is a Redfish resource.
 type object map[string]any
 
-// link is how one resource names another.
+// link returns a reference to a resource.
 func link(path string) object { return object{"@odata.id": path} }
 
 func collection(path string, members ...string) object {
@@ -45,7 +45,7 @@ func collection(path string, members ...string) object {
 	return object{"@odata.id": path, "Name": "Collection", "Members": links, "Members@odata.count": len(links)}
 }
 
-// redfish are the routes below a machine's resources.
+// redfish returns the routes below the resources of a machine.
 func (s *Server) redfish() map[string]route {
 	system, manager := systems+"/{machine}", managers+"/{machine}"
 	return map[string]route{
@@ -68,7 +68,7 @@ func (s *Server) redfish() map[string]route {
 // serviceRoot requires no credentials.
 func serviceRoot(writer http.ResponseWriter, _ *http.Request) {
 	respond(writer, http.StatusOK, object{
-		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "Board controllers of the lab",
+		"@odata.id": redfishRoot + "/", "Id": "RootService", "Name": "BMCs of the lab",
 		"RedfishVersion": "1.6.0", "Systems": link(systems), "Managers": link(managers),
 		"Registries": link(registries), "SessionService": link(sessionService), "Links": object{"Sessions": link(sessions)},
 	})
@@ -111,7 +111,7 @@ const (
 	gracefulRestart  = "GracefulRestart"
 )
 
-// bootSource is where the machine boots from the next time, in the words of Redfish.
+// bootSource is the source of the next boot, in the words of Redfish.
 type bootSource struct {
 	Target  string `json:"BootSourceOverrideTarget"`
 	Enabled string `json:"BootSourceOverrideEnabled"`
@@ -145,8 +145,8 @@ func setBoot(_ context.Context, controller *controller, request *exchange) (any,
 	return nil, nil
 }
 
-// reset changes the power. A graceful command is answered at once, as by real controllers: the client sees in
-// PowerState whether the system obeys. A forced command ends a graceful one that has not been obeyed yet.
+// reset changes the power. Like a real BMC, it answers a graceful command at once, and the client reads PowerState. A
+// forced command ends a running graceful one.
 func (s *Server) reset(ctx context.Context, controller *controller, request *exchange) (any, error) {
 	var command struct{ ResetType string }
 	if err := decode(request, &command); err != nil {
@@ -164,15 +164,15 @@ func (s *Server) reset(ctx context.Context, controller *controller, request *exc
 	}
 	switch command.ResetType {
 	case gracefulShutdown, gracefulRestart:
-		controller.ask(ctx, do)
+		controller.startGraceful(ctx, do)
 		return nil, nil
 	case forceOff, forceRestart:
-		controller.endAsking()
+		controller.endGraceful()
 	}
 	return changing(only(do))(ctx, controller, request)
 }
 
-// resets are the functions for the values of ResetType.
+// resets returns the functions for the values of ResetType.
 func (s *Server) resets(controller *controller) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"On":     func(ctx context.Context) error { return s.powerOn(ctx, controller) },
@@ -190,13 +190,13 @@ func (s *Server) resets(controller *controller) map[string]func(context.Context)
 	}
 }
 
-// ask begins a graceful command, in place of an earlier one, and does not wait for its end. Where no operation runs,
-// the command begins before ask returns: the next change of the machine comes after it.
-func (c *controller) ask(ctx context.Context, do func(context.Context) error) {
+// startGraceful starts a graceful command, which replaces an earlier one, and does not block until its end. Without a
+// running operation the command starts before startGraceful returns, so that the next change of the machine follows it.
+func (c *controller) startGraceful(ctx context.Context, do func(context.Context) error) {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), operationLimit)
-	c.endAsking()
+	c.endGraceful()
 	c.mutex.Lock()
-	c.asking = end
+	c.endCommand = end
 	c.mutex.Unlock()
 	begun := false
 	select {
@@ -214,26 +214,26 @@ func (c *controller) ask(ctx context.Context, do func(context.Context) error) {
 			}
 		}
 		defer func() { <-c.operation }()
-		// A system that does not obey stays on, and the client sees that.
+		// A system that ignores the command stays on, which the client can read.
 		_ = do(ctx)
 	}()
 }
 
-// endAsking ends the graceful command that runs or waits, if there is one.
-func (c *controller) endAsking() {
+// endGraceful ends the running or waiting graceful command, if there is one.
+func (c *controller) endGraceful() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.asking != nil {
-		c.asking()
+	if c.endCommand != nil {
+		c.endCommand()
 	}
 }
 
-// only is the answer of an action that says nothing.
+// only returns an answer with an empty response.
 func only(do func(context.Context) error) answer {
 	return func(ctx context.Context, _ *controller, _ *exchange) (any, error) { return nil, do(ctx) }
 }
 
-// powerOn boots what the boot source names: the medium in the CD drive, or the disk.
+// powerOn boots from the boot source: the medium in the CD drive, or the disk.
 func (s *Server) powerOn(ctx context.Context, controller *controller) error {
 	controller.mutex.Lock()
 	boot, medium := controller.boot, controller.medium

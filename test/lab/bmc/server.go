@@ -16,63 +16,63 @@ import (
 )
 
 const (
-	// Address is where the board controllers listen.
+	// Address is the address of the BMCs.
 	Address = network.Gateway4 + ":8000"
-	// TLSAddress is where they listen for TLS, with a certificate of an authority that no client has.
+	// TLSAddress is their address with TLS, and a certificate of an authority that no client has.
 	TLSAddress = network.Gateway4 + ":8443"
-	// ImagesAddress is where the images of operating systems are served.
+	// ImagesAddress is the address of the images of operating systems.
 	ImagesAddress = network.Gateway4 + ":8001"
 
-	// headerLimit is how long a client may take to say what it wants.
+	// headerLimit is the time limit for the headers of a request.
 	headerLimit = 10 * time.Second
 )
 
-// Network is where the server lives: the switch of a lab.
+// Network is the network of the server: the switch of a lab.
 type Network interface {
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 	Listen(ctx context.Context, network, address string) (net.Listener, error)
 }
 
-// Server is all board controllers of a lab and its images. Its methods may be called at the same time.
+// Server has all BMCs of a lab and its images. It is safe for concurrent use.
 type Server struct {
 	client  *http.Client
 	servers []*http.Server
 	running sync.WaitGroup
 	journal journal
 
-	// mutex guards what is below.
+	// mutex guards the fields below.
 	mutex       sync.Mutex
 	controllers map[string]*controller
-	// images are those by their names, and media by their names with mediumSuffix.
+	// images are the images by name, and the media by name with mediumSuffix.
 	images map[string]*imageFile
-	// sessions are those that were not closed, by their names.
+	// sessions are the open sessions by name.
 	sessions map[string]session
 }
 
-// controller is the board controller of one machine.
+// controller is the BMC of one machine.
 type controller struct {
 	name    string
 	machine Machine
 	// operation has room for one value. The goroutine that sends it may change the machine.
 	operation chan struct{}
 
-	// mutex guards what is below.
+	// mutex guards the fields below.
 	mutex sync.Mutex
 	credentials
 	fault Fault
 	boot  bootSource
-	// asking ends the last graceful command, nil before the first.
-	asking context.CancelFunc
-	// bios are the settings that the machine started with, and pendingBIOS those for its next start.
+	// endCommand ends the last graceful command. Nil before the first.
+	endCommand context.CancelFunc
+	// bios are the settings of the last start, and pendingBIOS those for the next start.
 	bios, pendingBIOS map[string]any
-	// medium is the URL of what is in the virtual CD drive, empty when nothing is.
+	// medium is the URL of the medium in the virtual CD drive, or empty.
 	medium string
 }
 
-// Start serves on a network until Close. There are no machines and no images yet.
+// Start serves on a network until Close, at first without machines and images.
 func Start(ctx context.Context, on Network) (*Server, error) {
 	server := &Server{
-		// Board controllers take any certificate until an administrator tells them better.
+		// A BMC accepts any certificate until an administrator configures it.
 		client: &http.Client{Transport: &http.Transport{
 			DialContext:     on.Dial,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
@@ -83,7 +83,7 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 	}
 	certificate, err := newCertificate()
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate of board controllers: %w", err)
+		return nil, fmt.Errorf("creating the certificate of BMCs: %w", err)
 	}
 	for address, handler := range map[string]http.Handler{
 		Address:       server.controllerHandler(),
@@ -92,14 +92,14 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 	} {
 		listener, err := on.Listen(ctx, "tcp", address)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("serving board controllers: %w", err), server.Close())
+			return nil, errors.Join(fmt.Errorf("serving BMCs: %w", err), server.Close())
 		}
 		if address == TLSAddress {
 			listener = tls.NewListener(listener, certificate)
 		}
 		serving := &http.Server{Handler: handler, ReadHeaderTimeout: headerLimit}
 		server.servers = append(server.servers, serving)
-		// It returns only when it was closed.
+		// Serve returns only after Close.
 		server.running.Go(func() { _ = serving.Serve(listener) })
 	}
 	return server, nil
@@ -118,7 +118,7 @@ func newCertificate() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{loaded}}, err
 }
 
-// Close ends the server and the connections to it. Operations that have begun still come to their end.
+// Close ends the server and its connections. Running operations complete.
 func (s *Server) Close() error {
 	failures := make([]error, 0, len(s.servers))
 	for _, serving := range s.servers {
@@ -129,18 +129,18 @@ func (s *Server) Close() error {
 	return errors.Join(failures...)
 }
 
-// Add gives a machine a board controller.
+// Add adds a BMC for a machine.
 func (s *Server) Add(name, username, password string, machine Machine) error {
 	if err := network.CheckMachine(name); err != nil {
 		return err
 	}
 	if username == "" || password == "" {
-		return fmt.Errorf("the board controller of machine %s: it needs a user name and a password", name)
+		return fmt.Errorf("the BMC of machine %s requires a user name and a password", name)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.controllers[name] != nil {
-		return fmt.Errorf("machine %s has a board controller already: remove that first", name)
+		return fmt.Errorf("machine %s has a BMC: remove it first", name)
 	}
 	s.controllers[name] = &controller{
 		name: name, credentials: credentials{username, password}, machine: machine, operation: make(chan struct{}, 1),
@@ -149,28 +149,28 @@ func (s *Server) Add(name, username, password string, machine Machine) error {
 	return nil
 }
 
-// Remove takes the board controller of a machine away. There need not be one.
+// Remove removes the BMC of a machine, if it exists.
 func (s *Server) Remove(name string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	delete(s.controllers, name)
 }
 
-// Operations is what the board controllers were asked for so far, the oldest first.
+// Operations returns all requests to the BMCs, the oldest first.
 func (s *Server) Operations() []Operation { return s.journal.copy() }
 
-// OperationsSince are the operations whose requests came at a time or later. The count of earlier operations is no
-// index of the first one: a request that came before may be answered after.
+// OperationsSince returns the operations with requests since a time. A request before that time may be answered later,
+// so the number of earlier operations is not the index of the first one.
 func (s *Server) OperationsSince(begin time.Time) []Operation {
 	return slices.DeleteFunc(s.journal.copy(), func(operation Operation) bool { return operation.Time.Before(begin) })
 }
 
-// RedfishAddress is the address of a machine's board controller as BareMetalHosts and Ironic name it.
+// RedfishAddress returns the address of the BMC of a machine, in the format of BareMetalHosts and Ironic.
 func RedfishAddress(machine string) (server, system string) {
 	return "http://" + Address, systems + "/" + machine
 }
 
-// RedfishTLSAddress is the same address with TLS.
+// RedfishTLSAddress returns the same address with TLS.
 func RedfishTLSAddress(machine string) (server, system string) {
 	return "https://" + TLSAddress, systems + "/" + machine
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// The machines and the switch of a lab are what the server is made for.
+// A Machine and a Network of a lab fit the server.
 var (
 	_ bmc.Machine = (*machine.Machine)(nil)
 	_ bmc.Network = (*network.Switch)(nil)
@@ -55,7 +55,7 @@ func TestPowerFollowsTheCommands(t *testing.T) {
 		fixture.machine.calls = nil
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+step.command+`"}`)
 		if diff := cmp.Diff(step.calls, fixture.machine.calls); diff != "" {
-			t.Errorf("%s: the machine was told (-want +got):\n%s", step.command, diff)
+			t.Errorf("%s: calls of the machine (-want +got):\n%s", step.command, diff)
 		}
 		if state := fixture.read(t, system)["PowerState"]; state != step.state {
 			t.Errorf("after %s: %s", step.command, state)
@@ -63,7 +63,7 @@ func TestPowerFollowsTheCommands(t *testing.T) {
 	}
 }
 
-// TestGracefulShutdownIsAnsweredAtOnce has the machine end its system only after the answer.
+// TestGracefulShutdownIsAnsweredAtOnce has a machine that ends its system only after the response.
 func TestGracefulShutdownIsAnsweredAtOnce(t *testing.T) {
 	for command, want := range map[string][]string{
 		"GracefulShutdown": {"Shutdown"}, "GracefulRestart": {"Shutdown", "PowerOn"},
@@ -73,33 +73,33 @@ func TestGracefulShutdownIsAnsweredAtOnce(t *testing.T) {
 		fixture.machine.block = func() { <-answered }
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+command+`"}`)
 		close(answered)
-		// What changes the machine waits for what began before.
+		// A change of the machine waits for an earlier one.
 		fixture.want(t, http.StatusNoContent, "PATCH", system, `{"Boot": {"BootSourceOverrideTarget": "Hdd"}}`)
 		if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
-			t.Errorf("%s: the machine was told (-want +got):\n%s", command, diff)
+			t.Errorf("%s: calls of the machine (-want +got):\n%s", command, diff)
 		}
 	}
 }
 
-// TestForcedCommandEndsGracefulOne is about a system that does not turn itself off when it is asked to.
+// TestForcedCommandEndsGracefulOne has a system that ignores a shutdown.
 func TestForcedCommandEndsGracefulOne(t *testing.T) {
 	for command, want := range map[string][]string{
 		"ForceOff": {"Shutdown", "PowerOff"}, "ForceRestart": {"Shutdown", "PowerOff", "PowerOn"},
 	} {
 		fixture := start(t)
-		asked := make(chan struct{})
-		fixture.machine.block = func() { close(asked) }
+		started := make(chan struct{})
+		fixture.machine.block = func() { close(started) }
 		fixture.machine.stubborn = true
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "GracefulShutdown"}`)
-		<-asked
+		<-started
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "`+command+`"}`)
 		if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
-			t.Errorf("%s: the machine was told (-want +got):\n%s", command, diff)
+			t.Errorf("%s: calls of the machine (-want +got):\n%s", command, diff)
 		}
 	}
 }
 
-// TestSessions has two controllers with other passwords.
+// TestSessions has two BMCs with different passwords.
 func TestSessions(t *testing.T) {
 	fixture := start(t)
 	if err := fixture.server.Add("other", "admin", "another", &fakeMachine{number: 21}); err != nil {
@@ -131,11 +131,11 @@ func TestRotationEndsSessions(t *testing.T) {
 	token, _ = fixture.open(t, "rotated", http.StatusCreated)
 	fixture.wantWith(t, token, "one", http.StatusOK)
 	if fixture.server.SetCredentials("nobody", "a", "b") == nil || fixture.server.SetCredentials("one", "", "b") == nil {
-		t.Error("wrong credentials were set")
+		t.Error("empty credentials were set")
 	}
 }
 
-// open begins a session, and returns its token and its path.
+// open opens a session, and returns its token and its path.
 func (f *fixture) open(t *testing.T, password string, status int) (token, path string) {
 	t.Helper()
 	response, err := f.client.Do(f.request(t, "POST", "http://"+bmc.Address+"/redfish/v1/SessionService/Sessions",
@@ -163,7 +163,7 @@ func (f *fixture) wantWith(t *testing.T, token, machine string, status int) {
 	}
 }
 
-// TestTLS reads over TLS. The authority of the certificate is known to no client.
+// TestTLS reads over TLS with a certificate of an unknown authority.
 func TestTLS(t *testing.T) {
 	fixture := start(t)
 	server, path := bmc.RedfishTLSAddress("one")
@@ -187,13 +187,13 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestIgnoredPower accepts a command and does nothing.
+// TestIgnoredPower accepts a command without executing it.
 func TestIgnoredPower(t *testing.T) {
 	fixture := start(t)
 	fixture.set(bmc.Fault{IgnorePower: true})
 	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`)
 	if state := fixture.read(t, system)["PowerState"]; state != "Off" || len(fixture.machine.calls) != 0 {
-		t.Errorf("the machine is %v and was told %v", state, fixture.machine.calls)
+		t.Errorf("the machine is %v with calls %v", state, fixture.machine.calls)
 	}
 }
 
@@ -207,13 +207,13 @@ func TestBootSource(t *testing.T) {
 	fixture.network.listeners["images:80"] = images.Listener.Addr().String()
 	on, off := `{"ResetType": "On"}`, `{"ResetType": "ForceOff"}`
 
-	t.Log("a medium alone is not booted from")
+	t.Log("a medium without a boot source is not used")
 	fixture.want(t, http.StatusNoContent, "POST", insert, `{"Image": "http://images/boot.iso"}`)
 	fixture.want(t, http.StatusConflict, "POST", insert, `{"Image": "http://images/other.iso"}`)
 	fixture.want(t, http.StatusNoContent, "POST", reset, on)
 	fixture.want(t, http.StatusNoContent, "POST", reset, off)
 
-	t.Log("the boot source says so, and Once is used up")
+	t.Log("the boot source Once applies to one boot")
 	fixture.want(t, http.StatusNoContent, "PATCH", system,
 		`{"Boot": {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Once"}}`)
 	fixture.want(t, http.StatusNoContent, "POST", reset, on)
@@ -229,7 +229,7 @@ func TestBootSource(t *testing.T) {
 	fixture.want(t, http.StatusNoContent, "POST", reset, on)
 	fixture.want(t, http.StatusNoContent, "POST", reset, off)
 
-	t.Log("a medium that is not there is an error, and the machine stays off")
+	t.Log("a missing medium is an error, and the machine stays off")
 	fixture.want(t, http.StatusNoContent, "PATCH", system,
 		`{"Boot": {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Continuous"}}`)
 	fixture.want(t, http.StatusNoContent, "POST", eject, "")
@@ -240,11 +240,11 @@ func TestBootSource(t *testing.T) {
 	}
 	want := []string{"PowerOn", "PowerOff", "PowerOnFrom", "PowerOff", "PowerOn", "PowerOff"}
 	if diff := cmp.Diff(want, fixture.machine.calls); diff != "" {
-		t.Errorf("the machine was told (-want +got):\n%s", diff)
+		t.Errorf("calls of the machine (-want +got):\n%s", diff)
 	}
 }
 
-// TestResources follows the links that Ironic's library follows, from the root that needs no password.
+// TestResources follows the links as Ironic's library does, from the root that requires no password.
 func TestResources(t *testing.T) {
 	fixture := start(t)
 	request := fixture.request(t, "GET", "http://"+bmc.Address+"/redfish/v1/", "")
@@ -279,7 +279,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// at is the value at a path in a resource.
+// at returns the value at a path in a resource.
 func at(t *testing.T, value any, path ...string) any {
 	t.Helper()
 	for _, step := range path {
@@ -289,23 +289,23 @@ func at(t *testing.T, value any, path ...string) any {
 		case []any:
 			index, err := strconv.Atoi(step)
 			if err != nil || index >= len(known) {
-				t.Fatalf("there is no %s in %v", step, known)
+				t.Fatalf("%s is missing in %v", step, known)
 			}
 			value = known[index]
 		default:
-			t.Fatalf("there is no %s in %v", step, value)
+			t.Fatalf("%s is missing in %v", step, value)
 		}
 	}
 	return value
 }
 
-// followed is where a link at a path leads.
+// followed returns the target of the link at a path.
 func followed(t *testing.T, value any, path ...string) string {
 	t.Helper()
 	return fmt.Sprint(at(t, value, append(path, "@odata.id")...))
 }
 
-// TestBIOS follows the links to the settings of a BIOS, which take effect when the machine starts.
+// TestBIOS changes settings of a BIOS, which take effect at the next start of the machine.
 func TestBIOS(t *testing.T) {
 	fixture := start(t)
 	settings := followed(t, fixture.read(t, system), "Bios")
@@ -328,7 +328,7 @@ func TestBIOS(t *testing.T) {
 	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "On"}`)
 	after := map[string]any{"BootDelaySeconds": 5.0, "ProcVirtualization": "Disabled"}
 	if diff := cmp.Diff(after, at(t, fixture.read(t, settings), "Attributes")); diff != "" {
-		t.Errorf("after it has (-want +got):\n%s", diff)
+		t.Errorf("after the start (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]any{}, at(t, fixture.read(t, pending), "Attributes")); diff != "" {
 		t.Errorf("still pending (-want +got):\n%s", diff)
@@ -357,9 +357,9 @@ func TestFailuresHaveTheirStatus(t *testing.T) {
 		says               string
 	}{
 		"a failure of the machine": {
-			prepare: func(f *fixture) { f.machine.failure = errors.New("the board is on fire") },
+			prepare: func(f *fixture) { f.machine.failure = errors.New("the hardware failed") },
 			method:  "POST", path: reset, body: `{"ResetType": "On"}`, status: http.StatusInternalServerError,
-			says: "the board is on fire",
+			says: "the hardware failed",
 		},
 		"an unknown command": {
 			method: "POST", path: reset, body: `{"ResetType": "Explode"}`, status: http.StatusBadRequest, says: "Explode",
@@ -419,14 +419,14 @@ func TestEachMachineHasItsOwnCredentials(t *testing.T) {
 		machine, username, password string
 		status                      int
 	}{
-		"right":             {"one", "admin", "secret", http.StatusOK},
-		"wrong password":    {"one", "admin", "another", http.StatusUnauthorized},
-		"wrong user name":   {"one", "root", "secret", http.StatusUnauthorized},
-		"none":              {"one", "", "", http.StatusUnauthorized},
-		"of another":        {"other", "admin", "secret", http.StatusUnauthorized},
-		"the other's own":   {"other", "admin", "another", http.StatusOK},
-		"of nobody":         {"nobody", "admin", "secret", http.StatusNotFound},
-		"a removed machine": {"gone", "admin", "secret", http.StatusNotFound},
+		"right":                        {"one", "admin", "secret", http.StatusOK},
+		"wrong password":               {"one", "admin", "another", http.StatusUnauthorized},
+		"wrong user name":              {"one", "root", "secret", http.StatusUnauthorized},
+		"none":                         {"one", "", "", http.StatusUnauthorized},
+		"of another":                   {"other", "admin", "secret", http.StatusUnauthorized},
+		"another machine with its own": {"other", "admin", "another", http.StatusOK},
+		"of an unknown machine":        {"nobody", "admin", "secret", http.StatusNotFound},
+		"a removed machine":            {"gone", "admin", "secret", http.StatusNotFound},
 	} {
 		if err := fixture.server.Add("gone", "admin", "secret", other); err != nil {
 			t.Fatal(err)
@@ -495,7 +495,7 @@ func TestMediaAreServedUnderTheirOwnNames(t *testing.T) {
 	}
 }
 
-func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
+func TestHeldImageBlocksDownloads(t *testing.T) {
 	fixture := start(t)
 	release, err := fixture.server.HoldImage("debian")
 	if err != nil {
@@ -508,7 +508,7 @@ func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
 		}
 	}
 	if held := fixture.server.Held("debian"); held != 0 {
-		t.Errorf("%d downloads are held before there was one", held)
+		t.Errorf("%d downloads are held, want none", held)
 	}
 	held := make(chan int, 1)
 	go func() {
@@ -520,14 +520,14 @@ func TestImagesThatAreHeldHaveToBeWaitedFor(t *testing.T) {
 	}()
 	status, image := fixture.send(t, fixture.request(t, "GET", bmc.ImageURL("debian"), ""))
 	if status != http.StatusOK || !strings.Contains(image, "root-key") || <-held != 1 {
-		t.Errorf("got %d %q, want the image, and not before it is released", status, image)
+		t.Errorf("got %d %q, want the image after its release", status, image)
 	}
 	if _, err := fixture.server.HoldImage("unknown"); err == nil {
 		t.Error("an unknown image could be held")
 	}
 }
 
-func TestJournalTellsWhatWasAskedFor(t *testing.T) {
+func TestJournalRecordsRequests(t *testing.T) {
 	fixture := start(t)
 	before := time.Now()
 	fixture.want(t, http.StatusOK, "GET", system, "")
@@ -547,7 +547,7 @@ func TestJournalTellsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestOperationsSince has a request that comes before a time and is answered after it.
+// TestOperationsSince has a request before a time with a response after it.
 func TestOperationsSince(t *testing.T) {
 	fixture := start(t)
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -575,7 +575,7 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		close(begun)
 		<-release
 	}
-	ctx, giveUp := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	first := fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx)
 	var both sync.WaitGroup
 	gone := make(chan struct{})
@@ -588,38 +588,38 @@ func TestChangesComeOneAfterTheOtherAndToTheirEnd(t *testing.T) {
 		}
 	})
 	<-begun
-	// Reading does not wait for changes.
+	// Reads do not wait for changes.
 	fixture.want(t, http.StatusOK, "GET", system, "")
 	both.Go(func() {
 		fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "ForceOff"}`)
 	})
-	giveUp()
+	cancel()
 	<-gone
 	close(release)
 	both.Wait()
 	if diff := cmp.Diff([]string{"PowerOn", "PowerOff"}, fixture.machine.calls); diff != "" {
-		t.Errorf("the machine was told (-want +got):\n%s", diff)
+		t.Errorf("calls of the machine (-want +got):\n%s", diff)
 	}
 	if fixture.machine.cancelled {
-		t.Error("the first operation was cut short when its client disconnected")
+		t.Error("the first operation ended when its client disconnected")
 	}
 }
 
-func TestSlowControllerDoesNothingForClientsThatGaveUp(t *testing.T) {
+func TestSlowControllerDropsCancelledRequests(t *testing.T) {
 	fixture := start(t)
 	fixture.set(bmc.Fault{Delay: time.Hour})
-	ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer giveUp()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	response, err := fixture.client.Do(
 		fixture.request(t, "POST", "http://"+bmc.Address+reset, `{"ResetType": "On"}`).WithContext(ctx))
 	if err == nil {
 		_ = response.Body.Close()
-		t.Fatal("a controller that is slow for an hour answered at once")
+		t.Fatal("a BMC with a delay of an hour answered at once")
 	}
 	fixture.set(bmc.Fault{Delay: time.Millisecond})
 	fixture.want(t, http.StatusNoContent, "POST", reset, `{"ResetType": "ForceOff"}`)
 	if diff := cmp.Diff([]string{"PowerOff"}, fixture.machine.calls); diff != "" {
-		t.Errorf("the machine was told (-want +got):\n%s", diff)
+		t.Errorf("calls of the machine (-want +got):\n%s", diff)
 	}
 	if err := fixture.server.SetFault("nobody", bmc.Fault{}); err == nil {
 		t.Error("a fault was set for an unknown machine")
@@ -698,7 +698,6 @@ func (f *fixture) want(t *testing.T, status int, method, path, body string) stri
 	return answer
 }
 
-// read reads a resource.
 func (f *fixture) read(t *testing.T, path string) map[string]any {
 	t.Helper()
 	var found map[string]any
@@ -711,7 +710,7 @@ func (f *fixture) read(t *testing.T, path string) map[string]any {
 	return found
 }
 
-// loopback stands in for a lab's network: its addresses lead to ports of this computer.
+// loopback replaces the network of a lab: its addresses lead to ports of this computer.
 type loopback struct {
 	mutex     sync.Mutex
 	listeners map[string]string
@@ -738,24 +737,24 @@ func (l *loopback) Dial(ctx context.Context, protocol, address string) (net.Conn
 	return new(net.Dialer).DialContext(ctx, protocol, target)
 }
 
-// fakeMachine remembers what it was told.
+// fakeMachine records its calls.
 type fakeMachine struct {
 	number  byte
 	failure error
 	// block is called once, in the middle of the next change.
 	block func()
-	// stubborn makes it ignore that it is to turn itself off.
+	// stubborn makes it ignore Shutdown.
 	stubborn bool
 
 	mutex     sync.Mutex
 	on        bool
 	cancelled bool
 	calls     []string
-	// medium is what it booted from, if not from its disk.
+	// medium is the medium of the last boot. Nil for the disk.
 	medium map[string][]byte
 }
 
-func (m *fakeMachine) told(ctx context.Context, call string, change func()) error {
+func (m *fakeMachine) perform(ctx context.Context, call string, change func()) error {
 	m.mutex.Lock()
 	m.calls = append(m.calls, call)
 	block := m.block
@@ -782,20 +781,22 @@ func (m *fakeMachine) Powered() bool {
 }
 
 func (m *fakeMachine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
-	return m.told(ctx, "PowerOnFrom", func() { m.on, m.medium = true, medium })
+	return m.perform(ctx, "PowerOnFrom", func() { m.on, m.medium = true, medium })
 }
 
-func (m *fakeMachine) PowerOn(ctx context.Context) error { return m.told(ctx, "PowerOn", m.turn(true)) }
+func (m *fakeMachine) PowerOn(ctx context.Context) error {
+	return m.perform(ctx, "PowerOn", m.turn(true))
+}
 
 func (m *fakeMachine) PowerOff(ctx context.Context) error {
-	return m.told(ctx, "PowerOff", m.turn(false))
+	return m.perform(ctx, "PowerOff", m.turn(false))
 }
 
 func (m *fakeMachine) Shutdown(ctx context.Context) error {
 	if !m.stubborn {
-		return m.told(ctx, "Shutdown", m.turn(false))
+		return m.perform(ctx, "Shutdown", m.turn(false))
 	}
-	return m.told(ctx, "Shutdown", func() {
+	return m.perform(ctx, "Shutdown", func() {
 		m.mutex.Unlock()
 		defer m.mutex.Lock()
 		<-ctx.Done()

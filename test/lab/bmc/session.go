@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Board controllers of a lab share one session service. A session is good for all of them that have its credentials.
+// The BMCs of a lab share one session service. A session is valid for all BMCs with its credentials.
 
-// credentials are what a client says who it is with.
+// credentials are the credentials of a client.
 type credentials struct{ username, password string }
 
-// equal compares without telling by its duration where the difference is.
+// equal compares in constant time.
 func (c credentials) equal(other credentials) bool {
 	return subtle.ConstantTimeCompare([]byte(c.username), []byte(other.username))&
 		subtle.ConstantTimeCompare([]byte(c.password), []byte(other.password)) == 1
@@ -34,7 +34,7 @@ func readSessionService(writer http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// openSession begins a session with the credentials of one of the board controllers.
+// openSession opens a session with the credentials of one of the BMCs.
 func (s *Server) openSession(writer http.ResponseWriter, request *http.Request) {
 	operation := Operation{
 		Time: time.Now(), Method: request.Method, Resource: sessionsResource, Status: http.StatusCreated,
@@ -45,7 +45,7 @@ func (s *Server) openSession(writer http.ResponseWriter, request *http.Request) 
 	case err != nil:
 		operation.Status, operation.Problem = http.StatusBadRequest, "reading the request: "+err.Error()
 	case !s.accepts(credentials{wanted.UserName, wanted.Password}):
-		operation.Status, operation.Problem = http.StatusUnauthorized, "no board controller has this user name and password"
+		operation.Status, operation.Problem = http.StatusUnauthorized, "no BMC has this user name and password"
 	}
 	operation.Duration = time.Since(operation.Time)
 	s.journal.add(operation)
@@ -62,7 +62,7 @@ func (s *Server) openSession(writer http.ResponseWriter, request *http.Request) 
 	respond(writer, operation.Status, object{"@odata.id": sessions + "/" + id, "Id": id, "UserName": wanted.UserName})
 }
 
-// closeSession ends a session. It requires the name of the session only.
+// closeSession closes a session. It requires only the name of the session.
 func (s *Server) closeSession(writer http.ResponseWriter, request *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -70,13 +70,13 @@ func (s *Server) closeSession(writer http.ResponseWriter, request *http.Request)
 	respond(writer, http.StatusNoContent, nil)
 }
 
-// session is one that was not closed.
+// session is an open session.
 type session struct {
 	token string
 	credentials
 }
 
-// accepts says whether any board controller has these credentials and does not refuse them.
+// accepts returns true if a BMC has these credentials and does not refuse them.
 func (s *Server) accepts(offered credentials) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -94,10 +94,10 @@ func (c *controller) accepts(offered credentials) bool {
 	return !c.fault.RefuseCredentials && offered.equal(c.credentials)
 }
 
-// errNoSession means that the token of a request belongs to no session.
+// errNoSession is the error for a token without a session.
 var errNoSession = errors.New("the session has ended")
 
-// offered returns the credentials that a request brings: those of its session, or its own.
+// offered returns the credentials of a request: those of its session, or its own.
 func (s *Server) offered(request *http.Request) (credentials, error) {
 	token := request.Header.Get(authHeader)
 	if token == "" {

@@ -14,7 +14,7 @@ import (
 func readManager(_ context.Context, controller *controller, _ *exchange) (any, error) {
 	path := managers + "/" + controller.name
 	return object{
-		"@odata.id": path, "Id": controller.name, "Name": "Board controller of " + controller.name,
+		"@odata.id": path, "Id": controller.name, "Name": "BMC of " + controller.name,
 		"ManagerType": "BMC", "FirmwareVersion": "1.0", "VirtualMedia": link(path + "/VirtualMedia"),
 		"Links": object{"ManagerForServers": []object{link(systems + "/" + controller.name)}},
 	}, nil
@@ -39,7 +39,7 @@ func readSlot(_ context.Context, controller *controller, _ *exchange) (any, erro
 	}, nil
 }
 
-// insertCD takes the address of a medium. It is read when the machine boots from it.
+// insertCD sets the address of a medium, which is read at the boot.
 func insertCD(_ context.Context, controller *controller, request *exchange) (any, error) {
 	var wanted struct{ Image string }
 	if err := decode(request, &wanted); err != nil {
@@ -52,7 +52,7 @@ func insertCD(_ context.Context, controller *controller, request *exchange) (any
 	controller.mutex.Lock()
 	defer controller.mutex.Unlock()
 	if controller.medium != "" {
-		return nil, problem{http.StatusConflict, fmt.Errorf("the drive holds %s: eject that first", controller.medium)}
+		return nil, problem{http.StatusConflict, fmt.Errorf("the drive has %s: eject it first", controller.medium)}
 	}
 	controller.medium = wanted.Image
 	return nil, nil
@@ -65,7 +65,7 @@ func ejectCD(_ context.Context, controller *controller, _ *exchange) (any, error
 	return nil, nil
 }
 
-// downloadMedium reads the files of a medium as a machine does that boots from it.
+// downloadMedium reads the files of a medium at the boot of a machine.
 func (s *Server) downloadMedium(ctx context.Context, address string) (map[string][]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package computer is a machine for tests that need Ironic and no operating system: a board controller turns it on and
-// off and the agent of its ramdisk is real, but its disk is a note of what was written.
+// Package computer is a machine for tests that require Ironic and no operating system: it has a BMC and the real agent
+// of the ramdisk, but its disk only records the written image.
 package computer
 
 import (
@@ -15,34 +15,34 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Options are what a computer needs. All of them are required.
+// Options are the settings of a computer. All are required.
 type Options struct {
 	// MAC is the hardware address of its card.
 	MAC string
 
-	// Address is that of the agent.
+	// Address is the address of the agent.
 	Address netip.Addr
 
-	// Network is that of the board controllers and of the agent.
+	// Network is the network of the BMCs and of the agent.
 	Network *Network
 
-	// Log takes what the agent does, and Failed why it ended before the ramdisk was turned off.
+	// Log receives the log of the agent. Failed receives its error if it ends before the ramdisk is off.
 	Log    *slog.Logger
 	Failed func(error)
 }
 
-// Computer is one machine. Its methods may be called at the same time.
+// Computer is one machine. It is safe for concurrent use.
 type Computer struct {
 	options Options
 
-	mutex sync.Mutex
-	mute  bool
-	// breaks says how the agent fails in the middle of a step.
+	mutex        sync.Mutex
+	withoutAgent bool
+	// breaks has the failures of the agent by step.
 	breaks map[Step]Failure
-	// wire is the network of the agent that runs, and kill ends the agent and nothing else.
+	// wire is the network of the running agent, and kill ends only the agent.
 	wire *wire
 	kill context.CancelFunc
-	// end turns the ramdisk off. It is nil while none runs.
+	// end powers the ramdisk off. Nil while none runs.
 	end    func()
 	on     bool
 	image  string
@@ -55,17 +55,17 @@ var (
 	_ agent.Machine = &Computer{}
 )
 
-// New makes a computer that is off.
+// New returns a computer that is off.
 func New(options Options) *Computer { return &Computer{options: options} }
 
-// Mute lets the agents of all ramdisks from now on never begin.
+// Mute prevents the agents of all following ramdisks from starting.
 func (c *Computer) Mute() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.mute = true
+	c.withoutAgent = true
 }
 
-// Step is a step in whose middle an agent can fail.
+// Step is a step in which an agent can fail.
 type Step string
 
 // Values of Step.
@@ -74,20 +74,20 @@ const (
 	StepWrite Step = "write image"
 )
 
-// Failure is how an agent fails.
+// Failure is a failure of an agent.
 type Failure string
 
 // Values of Failure.
 const (
 	// Dies ends the agent. The machine stays on.
 	Dies Failure = "dies"
-	// Silent cuts the agent off from Ironic. The step never ends.
+	// Silent disconnects the agent from Ironic. The step never ends.
 	Silent Failure = "silent"
-	// Hangs never ends the step. Heartbeats go on.
+	// Hangs never ends the step. Heartbeats continue.
 	Hangs Failure = "hangs"
 )
 
-// Break makes the agents of all ramdisks from now on fail in the middle of a step. An empty failure ends that.
+// Break makes the agents of all following ramdisks fail in a step. An empty failure removes that.
 func (c *Computer) Break(step Step, failure Failure) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -97,7 +97,7 @@ func (c *Computer) Break(step Step, failure Failure) {
 	c.breaks[step] = failure
 }
 
-// fail fails as it was told to, and returns at once if it was not.
+// fail causes the failure of a step, if there is one.
 func (c *Computer) fail(ctx context.Context, step Step) error {
 	c.mutex.Lock()
 	failure, kill, wire := c.breaks[step], c.kill, c.wire
@@ -110,7 +110,7 @@ func (c *Computer) fail(ctx context.Context, step Step) error {
 	case Silent:
 		wire.cut()
 	case Hangs:
-		// The step only never ends.
+		// Only the step never ends.
 	}
 	<-ctx.Done()
 	return fmt.Errorf("%s: %w", step, ctx.Err())
@@ -154,7 +154,7 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 	defer c.mutex.Unlock()
 	c.on = true
 	c.note("boot ramdisk")
-	if c.mute {
+	if c.withoutAgent {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -191,7 +191,7 @@ func (c *Computer) PowerOff(context.Context) error {
 // Shutdown implements bmc.Power.
 func (c *Computer) Shutdown(ctx context.Context) error { return c.PowerOff(ctx) }
 
-// Port implements bmc.Machine. Only an inspection that asks the board controller would want it.
+// Port implements bmc.Machine. Only an inspection by the BMC uses it.
 func (c *Computer) Port() network.Port { return network.Port{} }
 
 // Inventory implements agent.Machine.
@@ -229,14 +229,14 @@ func (c *Computer) Write(ctx context.Context, image []byte, drive map[string][]b
 	return nil
 }
 
-// Disk is the image that was written last, and the files of the config drive beside it. It is empty after an erasure.
+// Disk returns the last written image, and the files of the config drive. It is empty after an erasure.
 func (c *Computer) Disk() (image string, drive map[string][]byte) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.image, c.drive
 }
 
-// Happened is what the computer did since the last call: "boot ramdisk", "boot disk", "write image", "erase", "off".
+// Happened returns the events since the last call: "boot ramdisk", "boot disk", "write image", "erase", "off".
 func (c *Computer) Happened() string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

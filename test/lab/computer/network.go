@@ -10,27 +10,27 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Network gives the board controllers ports of one address, which Ironic reaches without a network of a lab.
+// Network maps the addresses of BMCs to ports of one address, which Ironic reaches without a network of a lab.
 type Network struct {
 	host   string
 	inside func(do func() error) error
 
 	mutex sync.Mutex
-	// addresses are those that listen, by those of a lab.
+	// addresses are the listening addresses by the addresses of a lab.
 	addresses map[string]string
 }
 
-// NewNetwork makes a network of the loopback interface.
+// NewNetwork returns a network on the loopback interface.
 func NewNetwork() *Network {
 	return NewNetworkAt("127.0.0.1", func(do func() error) error { return do() })
 }
 
-// NewNetworkAt makes a network of an address. Inside calls a function in the network namespace that has the address.
+// NewNetworkAt returns a network on an address. Inside calls a function in the network namespace of the address.
 func NewNetworkAt(host string, inside func(do func() error) error) *Network {
 	return &Network{host: host, inside: inside, addresses: map[string]string{}}
 }
 
-// Listen implements bmc.Network. An address that is not of the switch of a lab is taken as it is.
+// Listen implements bmc.Network. It does not map an address outside of the switch of a lab.
 func (n *Network) Listen(ctx context.Context, kind, address string) (listener net.Listener, err error) {
 	place := address
 	if host, _, err := net.SplitHostPort(address); err == nil && host == network.Gateway4 {
@@ -57,7 +57,7 @@ func (n *Network) Dial(ctx context.Context, kind, address string) (connection ne
 	return connection, err
 }
 
-// Actual replaces an address of a lab in a text by the one that listens.
+// Actual replaces an address of a lab in a text by the listening one.
 func (n *Network) Actual(text string) string {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -67,7 +67,7 @@ func (n *Network) Actual(text string) string {
 	return text
 }
 
-// wire connects one agent with a network, until it is cut.
+// wire connects one agent to a network until it is cut.
 type wire struct {
 	network *Network
 
@@ -76,10 +76,9 @@ type wire struct {
 	open  []net.Conn
 }
 
-// errCut is what an agent sees of a wire that was cut.
+// errCut is the error of a wire that was cut.
 var errCut = errors.New("the wire is cut")
 
-// Dial connects with an address.
 func (w *wire) Dial(ctx context.Context, kind, address string) (net.Conn, error) {
 	connection, err := w.network.Dial(ctx, kind, address)
 	if err != nil {
@@ -94,13 +93,13 @@ func (w *wire) Dial(ctx context.Context, kind, address string) (net.Conn, error)
 	return connection, nil
 }
 
-// cut ends all connections that the agent has opened, and refuses new ones.
+// cut closes all connections of the agent, and refuses new ones.
 func (w *wire) cut() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.isCut = true
 	for _, connection := range w.open {
-		// Closing it twice is the only way to fail.
+		// Close fails only the second time.
 		_ = connection.Close()
 	}
 	w.open = nil

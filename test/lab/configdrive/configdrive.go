@@ -1,7 +1,5 @@
-// Package configdrive makes the config drive of a management machine, and the network data of every machine, as
-// cloud-init reads them.
-//
-// It refuses to make the boot data of nodes: that is what a lab is to show, and it comes from Cluster API.
+// Package configdrive creates the config drive of a management machine, and the network data of every machine, in the
+// format of cloud-init. The boot data of nodes comes from Cluster API.
 package configdrive
 
 import (
@@ -17,28 +15,28 @@ import (
 )
 
 const (
-	// apiServerPort is where every API server of a lab listens.
+	// apiServerPort is the port of every API server of a lab.
 	apiServerPort = 6443
 
 	// Services is the network of the Services of every cluster of a lab.
 	Services = "10.96.0.0/16"
 
-	// kubeadmConfig is where the management machine has the configuration of kubeadm.
+	// kubeadmConfig is the configuration of kubeadm on the management machine.
 	kubeadmConfig = "/etc/kubernetes/lab-kubeadm.yaml"
 
 	kubeadmAPI = "kubeadm.k8s.io/v1beta4"
 
-	// kubeletConfig is read after the file that every machine of a lab has. A container of the management cluster that
-	// ended while its API server was away comes back within 20 seconds of it, and not up to five minutes later: the
-	// managers of Cluster API end while there is no answer. Nodes keep the limit of the kubelet.
-	kubeletConfig = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
-	impatient     = `apiVersion: kubelet.config.k8s.io/v1beta1
+	// kubeletConfig follows the configuration of every machine of a lab. It restarts a container of the management cluster
+	// within 20 seconds instead of five minutes: the managers of Cluster API exit while the API server is unavailable.
+	// Nodes keep the limit of the kubelet.
+	kubeletConfig   = "/etc/kubernetes/kubelet.conf.d/20-management.conf"
+	kubeletSettings = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 crashLoopBackOff:
   maxContainerRestartPeriod: 20s
 `
 
-	// configDriveFolder is where cloud-init looks on a config drive.
+	// configDriveFolder is the folder of cloud-init on a config drive.
 	configDriveFolder = "openstack/latest/"
 )
 
@@ -78,7 +76,7 @@ type nodeRegistration struct {
 	Name                  string   `json:"name"`
 	ImagePullPolicy       string   `json:"imagePullPolicy"`
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors"`
-	// Taints is empty and not absent, so that the only node of the cluster takes every pod.
+	// Taints is empty and not absent, so that the only node of the cluster accepts every pod.
 	Taints []string `json:"taints"`
 }
 
@@ -94,8 +92,8 @@ type networking struct {
 	ServiceSubnet string `json:"serviceSubnet"`
 }
 
-// Management is the content of the config drive of a management machine by the paths of its files: kubeadm makes a
-// cluster of the one machine. The number is that of the machine in the address plan of package network.
+// Management returns the files of the config drive of a management machine by their paths: kubeadm creates a cluster
+// with one machine. The number identifies the machine in the address plan of package network.
 func Management(name string, number byte) (map[string][]byte, error) {
 	config, err := kubeadm(name, number)
 	if err != nil {
@@ -104,7 +102,7 @@ func Management(name string, number byte) (map[string][]byte, error) {
 	user, err := yaml.Marshal(cloudConfig{
 		WriteFiles: []cloudFile{
 			{Path: kubeadmConfig, Permissions: "0600", Content: config},
-			{Path: kubeletConfig, Permissions: "0600", Content: impatient},
+			{Path: kubeletConfig, Permissions: "0600", Content: kubeletSettings},
 		},
 		RunCommand: []string{
 			"cat /etc/lab/kube-proxy.yaml >> " + kubeadmConfig + " && kubeadm init --config " + kubeadmConfig,
@@ -129,7 +127,7 @@ func Management(name string, number byte) (map[string][]byte, error) {
 	}, nil
 }
 
-// kubeadm is the configuration of kubeadm without that of kube-proxy, which the image of the machine brings.
+// kubeadm returns the configuration of kubeadm without that of kube-proxy, which is in the image of the machine.
 func kubeadm(name string, number byte) (string, error) {
 	var content strings.Builder
 	for _, document := range []any{
@@ -157,7 +155,7 @@ func kubeadm(name string, number byte) (string, error) {
 	return content.String(), nil
 }
 
-// openStackNetwork is the network_data.json of OpenStack, as far as a lab needs it.
+// openStackNetwork has the used fields of the network_data.json of OpenStack.
 type openStackNetwork struct {
 	Links    []openStackLink    `json:"links"`
 	Networks []openStackAddress `json:"networks"`
@@ -173,7 +171,7 @@ type openStackLink struct {
 
 type openStackAddress struct {
 	ID string `json:"id"`
-	// Network is the network of the cloud, which Ironic wants to be named.
+	// Network is the network of the cloud, which Ironic requires.
 	Network string           `json:"network_id"`
 	Link    string           `json:"link"`
 	Type    string           `json:"type"`
@@ -188,7 +186,8 @@ type openStackRoute struct {
 	Gateway string `json:"gateway"`
 }
 
-// NetworkData gives the network card of a machine its addresses in both families, and the switch as the way to pods.
+// NetworkData returns the addresses of the network card of a machine in both families, with the switch as gateway to
+// pods.
 func NetworkData(number byte) ([]byte, error) {
 	const card = "eth0"
 	mask6, err := prefixMask(network.Provisioning6)
@@ -217,7 +216,7 @@ func NetworkData(number byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// prefixMask writes the length of a prefix as a netmask, as OpenStack does for IPv6 too.
+// prefixMask returns the length of a prefix as a netmask, as OpenStack does for IPv6 too.
 func prefixMask(prefix string) (string, error) {
 	parsed, err := netip.ParsePrefix(prefix)
 	if err != nil {

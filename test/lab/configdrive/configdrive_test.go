@@ -21,7 +21,7 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// TestNetworkData checks that machines do not share what has to be their own.
+// TestNetworkData requires different values for different machines.
 func TestNetworkData(t *testing.T) {
 	seen := map[string]byte{}
 	for _, number := range []byte{10, 20, 21, 89} {

@@ -20,11 +20,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// buildLimit is how long compiling one program may take.
+// buildLimit is the time limit for compiling one program.
 const buildLimit = 10 * time.Minute
 
-// entrySources are all the files of the entry points, which import nothing but the standard library: together with the
-// version of Go they are all that decides what is built.
+// entrySources are all files of the entry points, which import only the standard library. With the version of Go they
+// define the built program.
 //
 //go:embed cmd/entry entry
 var entrySources embed.FS
@@ -49,12 +49,12 @@ func imitationKey() (string, error) {
 	return hash(parts...), nil
 }
 
-// isSource says whether a file is part of a program, and not of its tests.
+// isSource returns true for a file of a program that is not a test.
 func isSource(name string) bool {
 	return !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "/testdata/")
 }
 
-// hash is short enough for a tag and changes with any of the parts.
+// hash returns a hash of the parts that is short enough for a tag.
 func hash(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -64,7 +64,7 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// source is a program of a checkout and how it is built.
+// source is a program of a checkout with its build options.
 type source struct {
 	checkout, pkg string
 	flags         []string
@@ -74,7 +74,7 @@ func entryProgram(checkout string) source {
 	return source{checkout: checkout, pkg: "./test/lab/endpoint/cmd/entry"}
 }
 
-// guardSource is built like the image of a release, so that a lab measures what is released.
+// guardSource is built like the image of a release.
 func guardSource(checkout string) source {
 	return source{
 		checkout: checkout, pkg: "./cmd/guard",
@@ -82,11 +82,11 @@ func guardSource(checkout string) source {
 	}
 }
 
-// built is a program that was built and the key of its content.
+// built is a built program with the key of its content.
 type built struct{ path, key string }
 
-// build compiles a program, without any library of the machine, into the folder of the cache that its content names: a
-// program that is being packed is never changed by another build.
+// build compiles a static program into a folder of the cache that is named by its content, so that a later build does
+// not change it.
 func build(ctx context.Context, source source) (built, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()
@@ -116,7 +116,7 @@ func build(ctx context.Context, source source) (built, error) {
 		return built{}, err
 	}
 	final := filepath.Join(cache, "lab-endpoint-"+key)
-	// Only an empty folder is replaced by a renamed one: what is there already is the same.
+	// Rename replaces only an empty folder. An existing folder has the same content.
 	if err := os.Rename(scratch, final); err != nil && !errors.Is(err, fs.ErrExist) {
 		return built{}, fmt.Errorf("keeping %s: %w", source.pkg, err)
 	}

@@ -27,17 +27,17 @@ import (
 
 const (
 	nodeOfTest = "node-1"
-	// grace is how long a container has to end by itself: less than the pods give it.
+	// grace is the time for a container to end, less than in the pods.
 	grace = 10 * time.Second
 )
 
-// pod runs the containers of a manifest the way a kubelet does, as far as these containers can see: the root file
-// system of the image, the volumes, the environment, the user and its capabilities. The network is that of the test.
+// pod runs the containers of a manifest like a kubelet: with the root file system of the image, the volumes, the
+// environment, the user and its capabilities. The network is that of the test.
 type pod struct {
 	spec corev1.PodSpec
-	// images are what the names of images in the manifest stand for.
+	// images are the images by their names in the manifest.
 	images map[string]image.Image
-	// folder has a folder for each volume, by its name. Volumes of one name are one folder of the node in all pods.
+	// folder has a folder for each volume, by its name. Volumes with the same name are one folder in all pods.
 	folder string
 }
 
@@ -61,12 +61,12 @@ func readPod(t *testing.T, path, folder string, images map[string]image.Image) *
 	return result
 }
 
-// fromTop is the path of a file of the checkout.
+// fromTop returns the path of a file of the checkout.
 func fromTop(path string) string { return filepath.Join("..", "..", "..", path) }
 
 func (p *pod) volume(name string) string { return filepath.Join(p.folder, name) }
 
-// prepare runs the containers that run before the others, each to its end.
+// prepare runs the init containers.
 func (p *pod) prepare(t *testing.T) {
 	t.Helper()
 	for _, container := range p.spec.InitContainers {
@@ -78,7 +78,7 @@ func (p *pod) prepare(t *testing.T) {
 	}
 }
 
-// container is one that runs.
+// container is a running container.
 type container struct {
 	command *exec.Cmd
 	done    chan struct{}
@@ -88,7 +88,7 @@ type container struct {
 	lines []string
 }
 
-// start runs a container of the pod, until the test ends at the latest.
+// start runs a container of the pod until stop or the end of the test.
 func (p *pod) start(t *testing.T, name string) *container {
 	t.Helper()
 	all := slices.Concat(p.spec.InitContainers, p.spec.Containers)
@@ -99,14 +99,14 @@ func (p *pod) start(t *testing.T, name string) *container {
 	found := all[index]
 	packed, known := p.images[found.Image]
 	if !known {
-		t.Fatalf("container %s wants the image %s, which stands for nothing", name, found.Image)
+		t.Fatalf("container %s has the unknown image %s", name, found.Image)
 	}
 	place := ironic.Place{Root: packed.Folder, Scratch: t.TempDir(), Shared: map[string]string{}}
 	if place.Root == "" {
 		place.Root = emptyRoot(t)
 	}
 	for _, mount := range found.VolumeMounts {
-		// There is no API server here for which the guard would need the file of the kubelet.
+		// Without an API server, the guard does not require the kubeconfig of the kubelet.
 		if mount.MountPath == "/etc/kubernetes/kubelet.conf" {
 			continue
 		}
@@ -126,7 +126,7 @@ func (p *pod) start(t *testing.T, name string) *container {
 	return running
 }
 
-// emptyRoot is a root file system for an image that has files alone.
+// emptyRoot returns a root file system for an image with files only.
 func emptyRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -138,7 +138,7 @@ func emptyRoot(t *testing.T) string {
 	return root
 }
 
-// live is the whole life of a container, on one thread.
+// live runs a container on one thread until its end.
 func (c *container) live(
 	t *testing.T, place ironic.Place, packed image.Image, spec corev1.Container, started chan<- error,
 ) error {
@@ -168,7 +168,7 @@ func (c *container) live(
 	return errors.Join(c.command.Wait(), place.Leave())
 }
 
-// follow keeps what a container says, until it says no more.
+// follow stores the output of a container.
 func (c *container) follow(t *testing.T, name string, output io.Reader) {
 	t.Helper()
 	lines := bufio.NewScanner(output)
@@ -180,14 +180,14 @@ func (c *container) follow(t *testing.T, name string, output io.Reader) {
 	}
 }
 
-// said tells whether a container has said something.
+// said returns true if the output of a container contains a text.
 func (c *container) said(text string) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.ContainsFunc(c.lines, func(line string) bool { return strings.Contains(line, text) })
 }
 
-// stop ends a container as a kubelet does, and says whether it ended by itself in the time that it has.
+// stop ends a container as a kubelet does, and returns false if it did not end in time.
 func (c *container) stop() bool {
 	_ = c.command.Process.Signal(syscall.SIGTERM)
 	select {
@@ -199,13 +199,13 @@ func (c *container) stop() bool {
 	}
 }
 
-// kill ends a container without asking.
+// kill kills a container.
 func (c *container) kill() {
 	_ = c.command.Process.Kill()
 	<-c.done
 }
 
-// newCommand is the first process of a container.
+// newCommand returns the first process of a container.
 func newCommand(ctx context.Context, root string, packed image.Image, spec corev1.Container) *exec.Cmd {
 	arguments := slices.Concat(spec.Command, spec.Args)
 	if len(spec.Command) == 0 {
@@ -236,7 +236,7 @@ func newCommand(ctx context.Context, root string, packed image.Image, spec corev
 	return command
 }
 
-// writeFiles puts the files of an image on top of its root file system.
+// writeFiles writes the files of an image into its root file system.
 func writeFiles(root string, files []image.File) error {
 	for _, file := range files {
 		target := filepath.Join(root, file.Path)

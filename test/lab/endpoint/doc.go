@@ -1,6 +1,5 @@
-// Package endpoint makes the container images that the pods of the Ironic endpoint run in a lab: those that this
-// provider renders for control-plane nodes and those of config/ironic, with nothing changed but the names of the
-// images.
+// Package endpoint creates the container images for the pods of the Ironic endpoint in a lab: those that this provider
+// renders for control-plane nodes and those of config/ironic. Only the names of the images are changed.
 //
 //	IronicImage      Debian's Ironic, Apache httpd and dnsmasq, with the scripts and templates of the checkout of
 //	                 metal3-io/ironic-image that IRONIC_IMAGE_SOURCE names
@@ -11,7 +10,7 @@
 // names of the scripts. It reads the same variables and files, writes the configuration and becomes the real program.
 // See package entry.
 //
-// Programs are kept in the cache as lab-endpoint-KEY; such a folder may be removed whenever nothing is being packed.
+// The cache keeps programs in folders named lab-endpoint-KEY, which may be removed while no image is being packed.
 //
 // It is for labs and nothing else. The entry points leave out what these pods do not use: waiting for an address,
 // MariaDB, JSON-RPC, the exporter, iPXE with TLS, drivers for real hardware. A variable that asks for one of these is

@@ -28,12 +28,12 @@ const (
 	// downloaderSource is the environment variable with the path of the script of metal3-io/ironic-ipa-downloader.
 	downloaderSource = "IPA_DOWNLOADER"
 
-	// guardProgram is where the pods look for the guard.
+	// guardProgram is the path of the guard in the pods.
 	guardProgram = "/guard"
-	// noUsers and noGroups are for an image that has none from elsewhere.
+	// noUsers and noGroups are the files of an image without a root file system.
 	noUsers, noGroups = "root:x:0:0:root:/:/usr/sbin/nologin\n", "root:x:0:\n"
 
-	// bootPrograms is where Debian has what tftpFolder offers.
+	// bootPrograms is the folder of Debian with the files of tftpFolder.
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
@@ -80,12 +80,12 @@ func sourceImage(ctx context.Context, source string, progress io.Writer) (image.
 	}, nil
 }
 
-// ironicEnvironment is what Python needs: to write text, and a place for what belongs to no user.
+// ironicEnvironment is the environment of Python: the encoding, and a home folder.
 func ironicEnvironment() []string { return []string{"LC_ALL=C.UTF-8", "HOME=/tmp"} }
 
 // entryPoints are the entry points of the lab under the names of the scripts.
 func entryPoints(program string) []image.File {
-	// The folder /bin is a link, through which no file of an image may go.
+	// /bin is a symbolic link, which paths of files of an image must not contain.
 	files := []image.File{{Path: "/usr" + entry.RunIronic, From: program}}
 	for _, name := range []string{entry.RunHTTPD, entry.RunLogWatch} {
 		files = append(files, image.File{Path: "/usr" + name, Link: path.Base(entry.RunIronic)})
@@ -106,8 +106,8 @@ func firmware() []image.File {
 	return files
 }
 
-// GuardImage is the image of the container guard, and of those that prepare the others: the guard of a checkout and
-// keepalived of the Debian that machines run. Progress is for people.
+// GuardImage returns the image of the container guard and of the init containers: the guard of a checkout and
+// keepalived of the Debian of the machines.
 func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	debian, err := image.EnsureDebian(ctx, progress)
 	if err != nil {

@@ -35,31 +35,31 @@ import (
 )
 
 const (
-	// insideOf is set in a test that runs in namespaces of its own.
+	// insideOf is set in a test that runs in its own namespaces.
 	insideOf = "METAL3_TEST_NAMESPACES"
-	// storyLimit is how long all of it may take, on a busy machine.
+	// storyLimit is the time limit of the test on a busy machine.
 	storyLimit = 5 * time.Minute
-	// wellLimit is how long anything may take that is waited for.
+	// wellLimit is the time limit of each wait.
 	wellLimit = 90 * time.Second
 	pollEvery = 100 * time.Millisecond
 
-	// What this provider renders for a node, with the least and with all that a cluster can ask for.
+	// Files of a node from the smallest and the largest spec.
 	least, full = "baremetal/controlplane/testdata/least", "baremetal/controlplane/testdata/full"
 	dhcpConfig  = "baremetal/ironic/testdata/dhcp4/dnsmasq.conf"
 
 	conductor  = "3f9c1a7e-" + nodeOfTest
 	apiAddress = "https://172.22.0.2:6385"
-	// The interface of the pods, and the node's own address on it.
+	// The interface of the pods, and the own address of the node on it.
 	interfaceOfTest, nodeAddress = "provisioning", "172.22.0.21/24"
 )
 
 var virtualIP = netip.MustParseAddr("172.22.0.2")
 
-// requireImages builds what is built in seconds, or ends the test where more would be needed.
+// requireImages builds the images if it takes seconds, and skips the test otherwise.
 func requireImages(t *testing.T) map[string]image.Image {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("starting programs in root file systems of their own needs root")
+		t.Skip("requires root to start programs in root file systems")
 	}
 	root, err := ironic.CachedRoot()
 	if err != nil {
@@ -70,7 +70,7 @@ func requireImages(t *testing.T) map[string]image.Image {
 		t.Fatal(err)
 	}
 	if root == "" || debian == "" {
-		t.Skip("the cache has no root file system of Ironic or of a machine: make lab makes them")
+		t.Skip("requires the root file systems of Ironic and of a machine in the cache: run make lab")
 	}
 	packed, err := packedOnce()
 	if err != nil {
@@ -79,7 +79,7 @@ func requireImages(t *testing.T) map[string]image.Image {
 	return packed
 }
 
-// packedOnce makes the images, by the names that they have in the manifests.
+// packedOnce packs the images, by their names in the manifests.
 var packedOnce = sync.OnceValues(func() (map[string]image.Image, error) {
 	checkout, err := binaries.Root()
 	if err != nil {
@@ -98,7 +98,7 @@ var packedOnce = sync.OnceValues(func() (map[string]image.Image, error) {
 	}, errors.Join(err, guardErr, downloaderErr)
 })
 
-// isolate runs the test once more in namespaces of its own and returns true there. What it starts ends with it.
+// isolate runs the test again in its own namespaces and returns true there. All its processes end with it.
 func isolate(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideOf) != "" {
@@ -113,12 +113,12 @@ func isolate(t *testing.T) bool {
 	}
 	command.Stdout, command.Stderr = t.Output(), t.Output()
 	if err := command.Run(); err != nil {
-		t.Fatalf("in namespaces of its own: %v", err)
+		t.Fatalf("in its own namespaces: %v", err)
 	}
 	return false
 }
 
-// world is a node with the pods of the endpoint on it.
+// world is a node with the pods of the endpoint.
 type world struct {
 	*pod
 	vip         *pod
@@ -162,7 +162,7 @@ func newWorld(t *testing.T, images map[string]image.Image) *world {
 	return w
 }
 
-// addNetwork makes the interface of the pods, with the node's own address.
+// addNetwork creates the interface of the pods, with the own address of the node.
 func addNetwork(t *testing.T) {
 	t.Helper()
 	loopback, err := netlink.LinkByName("lo")
@@ -179,7 +179,7 @@ func addNetwork(t *testing.T) {
 	}
 }
 
-// writeNode writes the files that a machine gets with its boot data, for both pods, and the file that arms the node.
+// writeNode writes the files of the boot data of a machine, for both pods, and the file that arms the node.
 func (w *world) writeNode(t *testing.T) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(w.credentials.Password), bcrypt.MinCost)
@@ -205,7 +205,7 @@ func (w *world) writeNode(t *testing.T) {
 	}
 }
 
-// keepLayer keeps what Ironic writes outside of its volumes when it ends, as if its process alone had ended.
+// keepLayer keeps the files of Ironic outside of its volumes when it ends, as after the end of only its process.
 func (w *world) keepLayer(t *testing.T) {
 	t.Helper()
 	if err := os.Mkdir(w.volume("layer"), 0o755); err != nil {
@@ -239,7 +239,7 @@ func wait(t *testing.T, what string, check func() error) time.Duration {
 	}
 }
 
-// TestPods is the life of the pods that this provider renders, unchanged, as the kubelet of a node runs them.
+// TestPods runs the rendered pods of this provider without changes, as the kubelet of a node runs them.
 func TestPods(t *testing.T) {
 	images := requireImages(t)
 	if !isolate(t) {
@@ -252,11 +252,11 @@ func TestPods(t *testing.T) {
 	w.start(t, "httpd")
 	started := time.Now()
 	conductorRuns := w.start(t, "ironic")
-	wait(t, "Ironic is well", func() error { return w.prober.Check(t.Context()) })
-	t.Logf("MEASURED: well %s after the start of Ironic", time.Since(started).Round(10*time.Millisecond))
+	wait(t, "Ironic is healthy", func() error { return w.prober.Check(t.Context()) })
+	t.Logf("MEASURED: Ironic is healthy %s after its start", time.Since(started).Round(10*time.Millisecond))
 	w.waitHolder(t, true)
 
-	t.Run("who may do what", w.testAccess)
+	t.Run("access of clients", w.testAccess)
 	t.Run("another authority", w.testAuthority)
 	t.Run("images", w.testImages)
 	t.Run("logs of a ramdisk", func(t *testing.T) { w.testLogs(t, logs) })
@@ -264,28 +264,28 @@ func TestPods(t *testing.T) {
 	t.Run("the term of the database", func(t *testing.T) { w.testTerm(t, conductorRuns) })
 }
 
-// waitHolder waits until the node has the address, or has it no more.
+// waitHolder waits until the node has the VIP, or does not have it.
 func (w *world) waitHolder(t *testing.T, want bool) {
 	t.Helper()
 	link, err := netlink.LinkByName(interfaceOfTest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := wait(t, "the address is where it should be", func() error {
+	took := wait(t, "the VIP has moved", func() error {
 		addresses, err := netlink.AddrList(link, netlink.FAMILY_V4)
 		if err != nil {
 			return err
 		}
 		holds := slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IP.String() == virtualIP.String() })
 		if holds != want {
-			return fmt.Errorf("the node holds it: %t", holds)
+			return fmt.Errorf("the node holds the VIP: %t", holds)
 		}
 		return nil
 	})
-	t.Logf("MEASURED: holds the address is %t %s later", want, took.Round(10*time.Millisecond))
+	t.Logf("MEASURED: holding the VIP is %t %s later", want, took.Round(10*time.Millisecond))
 }
 
-// status asks the API and returns the status of the answer.
+// status sends a request to the API and returns the status of the response.
 func (w *world) status(t *testing.T, method, url, password string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("{}"))
@@ -313,7 +313,7 @@ func (w *world) testAccess(t *testing.T) {
 		"drivers, without":               {"GET", "/v1/drivers", "", 401},
 		"drivers, with others":           {"GET", "/v1/drivers", "guessed", 401},
 		"nodes, without":                 {"POST", "/v1/nodes", "", 401},
-		"below a path that is open":      {"GET", "/v1/nodes/v1/lookup", "", 401},
+		"below a public path":            {"GET", "/v1/nodes/v1/lookup", "", 401},
 		"the versions":                   {"GET", "/", "", 200},
 		"the version":                    {"GET", "/v1", "", 200},
 		"the version, with a slash":      {"GET", "/v1/", "", 200},
@@ -400,27 +400,27 @@ func (w *world) testLogs(t *testing.T, logs *container) {
 	})
 }
 
-// testTerm demands that Ironic keeps its database when the address leaves for a moment, and has an empty one after its
-// container crashed.
+// testTerm requires that Ironic keeps its database when the VIP leaves for a moment, and has an empty one after a crash
+// of its container.
 func (w *world) testTerm(t *testing.T, running *container) {
 	t.Helper()
 	created, err := nodes.Create(t.Context(), w.service, nodes.CreateOpts{Driver: "redfish", Name: "metal3~host-0"}).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.remembers(t, created.UUID)
+	w.requireNodes(t, created.UUID)
 	removeAddress(t)
 	w.waitHolder(t, true)
-	wait(t, "Ironic goes on", func() error { return w.prober.Check(t.Context()) })
-	w.remembers(t, created.UUID)
+	wait(t, "Ironic continues", func() error { return w.prober.Check(t.Context()) })
+	w.requireNodes(t, created.UUID)
 	wait(t, "Ironic was stopped without the VIP", func() error {
 		if !running.said("the program continues") {
-			return errors.New("the gate says nothing of it")
+			return errors.New("the gate has not logged it")
 		}
 		return nil
 	})
 
-	// As a crash does, this leaves the socket behind.
+	// As after a crash, the socket remains.
 	running.kill()
 	ended := time.Now()
 	wait(t, "the guard notices", func() error {
@@ -432,19 +432,19 @@ func (w *world) testTerm(t *testing.T, running *container) {
 	})
 	w.waitHolder(t, false)
 	if err := w.prober.Check(t.Context()); err == nil {
-		t.Error("Ironic is well although it does not run")
+		t.Error("Ironic counts as healthy although it does not run")
 	}
 	running = w.start(t, "ironic")
-	wait(t, "Ironic is well again", func() error { return w.prober.Check(t.Context()) })
-	t.Logf("MEASURED: well %s after the crash", time.Since(ended).Round(10*time.Millisecond))
+	wait(t, "Ironic is healthy again", func() error { return w.prober.Check(t.Context()) })
+	t.Logf("MEASURED: Ironic is healthy %s after the crash", time.Since(ended).Round(10*time.Millisecond))
 	w.waitHolder(t, true)
-	w.remembers(t)
+	w.requireNodes(t)
 
-	asked := time.Now()
+	signalled := time.Now()
 	if !running.stop() {
 		t.Errorf("Ironic did not end within %s", grace)
 	}
-	t.Logf("MEASURED: Ironic ended %s after it was asked to", time.Since(asked).Round(10*time.Millisecond))
+	t.Logf("MEASURED: Ironic ended %s after SIGTERM", time.Since(signalled).Round(10*time.Millisecond))
 }
 
 // removeAddress removes the VIP from the node.
@@ -460,22 +460,22 @@ func removeAddress(t *testing.T) {
 	}
 	index := slices.IndexFunc(addresses, func(a netlink.Addr) bool { return a.IP.String() == virtualIP.String() })
 	if index < 0 {
-		t.Fatalf("the node has %v, and not %s", addresses, virtualIP)
+		t.Fatalf("the node has %v, want %s", addresses, virtualIP)
 	}
 	if err := netlink.AddrDel(link, &addresses[index]); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// remembers demands that Ironic knows these nodes, and no others.
-func (w *world) remembers(t *testing.T, want ...string) {
+// requireNodes requires that exactly these nodes are registered in Ironic.
+func (w *world) requireNodes(t *testing.T, want ...string) {
 	t.Helper()
 	var known []string
 	for _, node := range w.list(t) {
 		known = append(known, node.UUID)
 	}
 	if !slices.Equal(known, want) {
-		t.Fatalf("Ironic knows the nodes %v, want %v", known, want)
+		t.Fatalf("got nodes %v, want %v", known, want)
 	}
 }
 
@@ -492,7 +492,7 @@ func (w *world) list(t *testing.T) []nodes.Node {
 	return known
 }
 
-// testDHCP runs the DHCP server of the node, which waits for the address, and fetches what a machine boots.
+// testDHCP runs the DHCP server of the node, which waits for the VIP, and downloads the boot programs of machines.
 func testDHCP(t *testing.T, images map[string]image.Image) {
 	t.Helper()
 	server := readPod(t, full+"/metal3-dnsmasq.yaml", t.TempDir(), images)
@@ -503,18 +503,18 @@ func testDHCP(t *testing.T, images map[string]image.Image) {
 	if err := os.WriteFile(filepath.Join(server.volume("node"), "dnsmasq.conf"), content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// That cluster has another interface.
+	// That spec has another interface.
 	command := server.spec.Containers[0].Command
 	command[slices.Index(command, "--interface=br0")] = "--interface=" + interfaceOfTest
 	server.prepare(t)
 	server.start(t, "dnsmasq")
 	for _, name := range []string{"undionly.kpxe", "snponly-x86_64.efi"} {
-		wait(t, "the server offers "+name, func() error { return askTFTP(t.Context(), name) })
+		wait(t, "the server offers "+name, func() error { return requestTFTP(t.Context(), name) })
 	}
 }
 
-// askTFTP asks for a file by TFTP and is content with the first block of it.
-func askTFTP(ctx context.Context, name string) error {
+// requestTFTP requests a file by TFTP and reads its first block.
+func requestTFTP(ctx context.Context, name string) error {
 	connection, err := new(net.ListenConfig).ListenPacket(ctx, "udp4", "")
 	if err != nil {
 		return err
@@ -533,7 +533,7 @@ func askTFTP(ctx context.Context, name string) error {
 		return err
 	}
 	if !bytes.HasPrefix(answer[:length], []byte("\x00\x03\x00\x01")) || length != 4+512 {
-		return fmt.Errorf("the answer for %s is %q", name, answer[:min(length, 60)])
+		return fmt.Errorf("the response for %s is %q", name, answer[:min(length, 60)])
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// oneContainer is a pod that runs a program of an image as the user of Ironic, with a folder of the test as /shared.
+// oneContainer returns a pod with a program of an image that runs as the user of Ironic, with a folder of the test as
+// /shared.
 func oneContainer(t *testing.T, packed image.Image, command []string, variables ...corev1.EnvVar) *pod {
 	t.Helper()
 	result := &pod{images: map[string]image.Image{"one": packed}, folder: t.TempDir()}
@@ -33,13 +34,13 @@ func oneContainer(t *testing.T, packed image.Image, command []string, variables 
 	return result
 }
 
-// requireIronic is the image of Ironic, or the end of the test where it cannot be made in seconds.
+// requireIronic returns the image of Ironic, or skips the test if it cannot be built in seconds.
 func requireIronic(t *testing.T) image.Image {
 	t.Helper()
 	return requireImages(t)["quay.io/metal3-io/ironic:v38.0.0"]
 }
 
-// TestConfigurationOfTheWebServer has the web server judge every configuration that the tests of package entry render.
+// TestConfigurationOfTheWebServer checks every configuration of the tests of package entry with the web server.
 func TestConfigurationOfTheWebServer(t *testing.T) {
 	packed := requireIronic(t)
 	credentials, err := ironic.NewCredentials(time.Now(), virtualIP)
@@ -48,10 +49,10 @@ func TestConfigurationOfTheWebServer(t *testing.T) {
 	}
 	files, err := filepath.Glob("entry/testdata/*/httpd.conf")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no configurations: %v", err)
+		t.Fatalf("no configurations: %v", err)
 	}
 	packed.Files = append(slices.Clip(packed.Files),
-		// The image has this folder for one user, and this user may not create it.
+		// The image has this folder for another user, and this user may not create it.
 		image.File{Path: "/shared/html/images/file"},
 		image.File{Path: "/auth/ironic/htpasswd"},
 		image.File{Path: "/tmp/data/file"},
@@ -72,13 +73,13 @@ func TestConfigurationOfTheWebServer(t *testing.T) {
 			running := oneContainer(t, one, []string{"/usr/sbin/apache2", "-t", "-f", "/etc/httpd.conf"}).start(t, "one")
 			<-running.done
 			if running.ended != nil || !running.said("Syntax OK") {
-				t.Errorf("the web server refuses it: %v", running.ended)
+				t.Errorf("the web server refuses the configuration: %v", running.ended)
 			}
 		})
 	}
 }
 
-// TestEntryImportsTheStandardLibrary is what the key of the image relies on.
+// TestEntryImportsTheStandardLibrary requires imports that the key of the image covers.
 func TestEntryImportsTheStandardLibrary(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -108,7 +109,7 @@ func TestSourcesOfTheKey(t *testing.T) {
 	}
 }
 
-// TestRamdiskHandler downloads twice, the way the downloader does.
+// TestRamdiskHandler downloads twice with the downloader.
 func TestRamdiskHandler(t *testing.T) {
 	images := requireImages(t)
 	handler, err := RamdiskHandler()
@@ -126,7 +127,7 @@ func TestRamdiskHandler(t *testing.T) {
 		running := one.start(t, "one")
 		<-running.done
 		if running.ended != nil || !running.said(want) {
-			t.Errorf("the downloader did not say %q: %v", want, running.ended)
+			t.Errorf("the downloader did not print %q: %v", want, running.ended)
 		}
 	}
 	for _, name := range []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"} {

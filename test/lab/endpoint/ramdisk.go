@@ -11,12 +11,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint/entry"
 )
 
-// ramdiskText is the content of the files of the ramdisk, after their names. A machine of a lab looks only
-// at the parameters beside them, and boots package agent.
+// ramdiskText is the content of the files of the ramdisk, after their names. A machine of a lab reads only the
+// parameters, and boots package agent.
 const ramdiskText = ": for the lab, whose machines boot none of it\n"
 
-// Ramdisk is an archive as those of the Ironic Python Agent: kernel and ramdisk in a compressed tar file. It is the
-// same each time.
+// Ramdisk returns an archive in the format of the Ironic Python Agent: kernel and ramdisk in a compressed tar file. It
+// is always the same.
 func Ramdisk() ([]byte, error) {
 	var content bytes.Buffer
 	compressed := gzip.NewWriter(&content)
@@ -35,8 +35,8 @@ func Ramdisk() ([]byte, error) {
 	return content.Bytes(), err
 }
 
-// RamdiskHandler serves the archive of Ramdisk under its name, with an ETag, for a downloader whose IPA_BASEURI is the
-// address of the handler.
+// RamdiskHandler serves the archive of Ramdisk with an ETag, for a downloader with the address of the handler in
+// IPA_BASEURI.
 func RamdiskHandler() (http.Handler, error) {
 	archive, err := Ramdisk()
 	if err != nil {

@@ -10,30 +10,29 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// Artefacts are the paths of what a lab is made from. All of it is shared between labs: do not write to these paths
-// or below them.
+// Artefacts are the paths of the files of a lab. All labs share them: do not write to these paths or below them.
 type Artefacts struct {
-	// Root is the root file system of a machine, and RootKey what the image of an operating system calls it by.
+	// Root is the root file system of a machine. RootKey is its name in an image of an operating system.
 	Root, RootKey string
 
-	// Store is the folder of a containerd, /var/lib/containerd on a machine, with the images that every lab needs.
+	// Store is the folder of a containerd, /var/lib/containerd on a machine, with the images of every lab.
 	Store string
 
-	// Images has the archives that are in the store, other than those of the caller.
+	// Images has the archives of the images in the store, without those of the caller.
 	Images string
 
-	// Kubeadm, Kubectl and Clusterctl are programs for this machine, of the versions that the lab runs.
+	// Kubeadm, Kubectl and Clusterctl are programs for this machine, with the versions of the lab.
 	Kubeadm, Kubectl, Clusterctl string
 
 	shop workshop
 }
 
-// Ensure makes what the cache lacks of the artefacts. The first time takes the better part of half an hour on a small
-// machine, most of it for compiling Kubernetes; from then on it takes milliseconds.
+// Ensure builds missing artefacts. The first time takes about half an hour on a small machine, most of it for compiling
+// Kubernetes. After that it takes milliseconds.
 //
-// Checkout is the top of the source tree. Extra images go into the store beside those that Kubernetes and Cluster API
-// need; each has a Key. Images that change with the code are for Artefacts.Derive instead, as they would make a new
-// store each time. Progress is written for people; nothing is written when nothing has to be made.
+// Checkout is the top of the source tree. Extra images, each with a Key, are added to the store. Images that change
+// with the code belong into Artefacts.Derive, because they would create a new store each time. Progress gets messages
+// if something must be built.
 func Ensure(ctx context.Context, checkout string, progress io.Writer, extra ...Image) (Artefacts, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {
@@ -74,8 +73,8 @@ func Ensure(ctx context.Context, checkout string, progress io.Writer, extra ...I
 	return artefacts, err
 }
 
-// parts makes what root file systems and images are put together from. Debian comes first: what is wrong with this
-// machine or its network shows before anything is compiled.
+// parts builds the parts of root file systems and images. Debian comes first, so that errors of this machine or its
+// network show before anything is compiled.
 func (w workshop) parts(ctx context.Context) (parts, error) {
 	var found parts
 	var err error

@@ -19,14 +19,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// buildVariable lets the test make what takes long, which is Debian and the programs of Kubernetes.
+// buildVariable enables slow builds: Debian and the programs of Kubernetes.
 const buildVariable = "METAL3_LAB_BUILD"
 
-// artefacts are the real ones. The test is skipped where they cannot be, or where making them would take long.
+// artefacts returns the real artefacts. It skips the test if they cannot be built, or if the build is slow.
 func artefacts(t *testing.T, progress io.Writer) Artefacts {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("the files of a lab can only be made by root")
+		t.Skip("requires root to build the files of a lab")
 	}
 	checkout, err := binaries.Root()
 	if err != nil {
@@ -40,7 +40,7 @@ func artefacts(t *testing.T, progress io.Writer) Artefacts {
 	cancel()
 	shop := workshop{cache: cache, checkout: checkout, progress: io.Discard}
 	if _, err := shop.parts(ended); err != nil && os.Getenv(buildVariable) != "true" {
-		t.Skipf("the cache lacks parts that take minutes to make; %s=true makes them, as does a lab", buildVariable)
+		t.Skipf("requires files in the cache that take minutes to build: set %s=true, or start a lab", buildVariable)
 	}
 	made, err := Ensure(t.Context(), checkout, progress)
 	if err != nil {
@@ -49,7 +49,7 @@ func artefacts(t *testing.T, progress io.Writer) Artefacts {
 	return made
 }
 
-// inStore asks the containerd of a store for the names of its images.
+// inStore returns the names of the images in a store from its containerd.
 func inStore(t *testing.T, artefacts Artefacts, store string) []string {
 	t.Helper()
 	var names []string
@@ -64,7 +64,7 @@ func inStore(t *testing.T, artefacts Artefacts, store string) []string {
 	return names
 }
 
-// mounts are those of this machine that have to do with what was made. Other mounts belong to other programs.
+// mounts returns the mounts of this machine below the artefacts.
 func mounts(t *testing.T, made Artefacts) []string {
 	t.Helper()
 	var found []string
@@ -79,7 +79,7 @@ func mounts(t *testing.T, made Artefacts) []string {
 func TestArtefacts(t *testing.T) {
 	made := artefacts(t, os.Stderr)
 
-	t.Run("nothing is made again", func(t *testing.T) {
+	t.Run("nothing is built again", func(t *testing.T) {
 		var progress bytes.Buffer
 		started := time.Now()
 		again := artefacts(t, &progress)
@@ -90,18 +90,18 @@ func TestArtefacts(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 	})
-	t.Run("the store has what kubeadm asks for", func(t *testing.T) { testStore(t, made) })
+	t.Run("the store has the images of kubeadm", func(t *testing.T) { testStore(t, made) })
 	t.Run("a lab has its own images", func(t *testing.T) { testDerive(t, made) })
-	t.Run("kubeadm understands the file for kube-proxy", func(t *testing.T) { testProxyConfiguration(t, made) })
-	t.Run("programs run with what Programs finds", func(t *testing.T) { testPrograms(t, made) })
+	t.Run("kubeadm accepts the file for kube-proxy", func(t *testing.T) { testProxyConfiguration(t, made) })
+	t.Run("programs run with the files of Programs", func(t *testing.T) { testPrograms(t, made) })
 	if left := mounts(t, made); len(left) > 0 {
-		t.Errorf("these are left: %v", left)
+		t.Errorf("mounts remain: %v", left)
 	}
 }
 
 func temporary(t *testing.T, made Artefacts) string {
 	t.Helper()
-	// Beside the store, because hard links do not cross file systems.
+	// Next to the store, because hard links do not cross file systems.
 	folder, err := os.MkdirTemp(filepath.Dir(made.Store), "lab-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func testDerive(t *testing.T, made Artefacts) {
 	folder := temporary(t, made)
 	const name = "lab.invalid/own:v1"
 	archive := filepath.Join(folder, "own.tar")
-	// New content, so that importing it writes to the store.
+	// The content is new, so that its import writes to the store.
 	content := []byte(time.Now().String())
 	if err := Pack(Image{Names: []string{name}, Files: []File{{Path: "/own", Content: content}}}, archive); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func testDerive(t *testing.T, made Artefacts) {
 		t.Errorf("got %v", err)
 	}
 	if present, err := exists(failed); present || err != nil {
-		t.Errorf("a store that could not be made is left, %v", err)
+		t.Errorf("a failed store remains, %v", err)
 	}
 }
 

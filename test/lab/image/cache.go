@@ -16,38 +16,38 @@ import (
 )
 
 const (
-	// progressEvery is how often a running step says that it still runs.
+	// progressEvery is the interval of messages of a running step.
 	progressEvery = 10 * time.Second
 
-	// lockPollEvery is how often to ask for a lock that another process holds.
+	// lockPollEvery is the interval of attempts to get a lock of another process.
 	lockPollEvery = 200 * time.Millisecond
 )
 
-// workshop makes things and keeps them in the cache.
+// workshop builds things and keeps them in the cache.
 type workshop struct {
-	// cache is the folder that keeps what was made, checkout the top of the source tree.
+	// cache is the folder of the cache, checkout the top of the source tree.
 	cache, checkout string
 
 	progress io.Writer
 }
 
-// step is the making of one thing.
+// step builds one thing.
 type step struct {
-	// name is that of the thing in the cache. It ends in a key of all that the thing is made from.
+	// name is the name in the cache. It ends in a key of all inputs.
 	name string
 
-	// label tells people what is being made.
+	// label describes the step in messages.
 	label string
 
-	// limit is how long it may take.
+	// limit is the time limit.
 	limit time.Duration
 
-	// make writes the thing to a path that does not exist yet.
+	// make writes the thing to a path that does not exist.
 	make func(ctx context.Context, target string) error
 }
 
-// ensure returns the path of a thing, after making it when the cache has none. It is made under another name, so that
-// what an interrupted call leaves never counts; of two callers one makes it and the other waits.
+// ensure returns the path of a thing, and builds it if the cache lacks it. It builds under another name, so that an
+// interrupted build never counts. If two callers race, one builds and the other waits.
 func (w workshop) ensure(ctx context.Context, step step) (string, error) {
 	path := filepath.Join(w.cache, step.name)
 	if present, err := exists(path); present || err != nil {
@@ -66,7 +66,7 @@ func (w workshop) ensure(ctx context.Context, step step) (string, error) {
 	}
 	partial := path + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
-		return "", fmt.Errorf("removing what an interrupted run left: %w", err)
+		return "", fmt.Errorf("removing the files of an interrupted run: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, step.limit)
 	defer cancel()
@@ -76,7 +76,7 @@ func (w workshop) ensure(ctx context.Context, step step) (string, error) {
 	return path, os.Rename(partial, path)
 }
 
-// run does some work and tells of it while it lasts.
+// run calls a function and prints messages meanwhile.
 func (w workshop) run(label string, work func() error) error {
 	started := time.Now()
 	fmt.Fprintln(w.progress, label)
@@ -97,7 +97,7 @@ func (w workshop) run(label string, work func() error) error {
 	}
 }
 
-// lock waits for a file lock. The kernel releases it when its holder ends, however it ends.
+// lock waits for a file lock. The kernel releases it when its holder ends.
 func (w workshop) lock(ctx context.Context, path, label string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -105,7 +105,7 @@ func (w workshop) lock(ctx context.Context, path, label string) (unlock func(), 
 	}
 	ticker := time.NewTicker(lockPollEvery)
 	defer ticker.Stop()
-	told := false
+	waiting := false
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
@@ -114,9 +114,9 @@ func (w workshop) lock(ctx context.Context, path, label string) (unlock func(), 
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(err, file.Close())
 		}
-		if !told {
-			fmt.Fprintf(w.progress, "%s: waiting for another process that does it\n", label)
-			told = true
+		if !waiting {
+			fmt.Fprintf(w.progress, "%s: waiting for another process\n", label)
+			waiting = true
 		}
 		select {
 		case <-ctx.Done():
@@ -126,7 +126,7 @@ func (w workshop) lock(ctx context.Context, path, label string) (unlock func(), 
 	}
 }
 
-// key is short enough for a name and changes with any of the parts.
+// key returns a hash of the parts that is short enough for a name.
 func key(parts ...any) string {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -135,7 +135,7 @@ func key(parts ...any) string {
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
-// contentKey changes with the name or the content of any file.
+// contentKey returns a hash of the names and contents of files.
 func contentKey(trees ...embed.FS) (string, error) {
 	var content []any
 	for _, tree := range trees {

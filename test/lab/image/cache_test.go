@@ -49,7 +49,7 @@ func TestEnsureMakesOnceForSeveralCallers(t *testing.T) {
 	}
 }
 
-func TestEnsureLeavesNothingOfAFailure(t *testing.T) {
+func TestFailedEnsureLeavesNoFiles(t *testing.T) {
 	shop := shop(t)
 	broken := errors.New("broken")
 	_, err := shop.ensure(t.Context(), step{name: "thing", label: "making a thing", limit: time.Minute,

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// longestChain is how many symbolic links may follow one another, as in the kernel.
+// longestChain is the maximum number of symbolic links of a path, as in the kernel.
 const longestChain = 40
 
-// Programs finds programs in a root file system and returns the files of an image in which they run: the programs, the
-// libraries that they and those need, and the links to all of these. A name without a slash is looked for where
-// programs are; one with a slash is a pattern of paths, for what a program opens while it runs.
+// Programs returns the files of an image with programs of a root file system: the programs, their libraries, and the
+// links to them. A name without a slash is looked up in the usual folders. A name with a slash is a pattern of paths,
+// for files that a program opens.
 func Programs(root string, names ...string) ([]File, error) {
 	closure := closure{root: filepath.Clean(root), files: map[string]File{}}
 	if err := closure.addTopLinks(); err != nil {
@@ -32,7 +32,7 @@ func Programs(root string, names ...string) ([]File, error) {
 		}
 		for _, found := range paths {
 			if err := closure.add(found); err != nil {
-				return nil, fmt.Errorf("collecting what %s needs: %w", name, err)
+				return nil, fmt.Errorf("collecting the files of %s: %w", name, err)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ type closure struct {
 	files map[string]File
 }
 
-// addTopLinks takes over the links at the top, such as /lib64, which programs name their loader through.
+// addTopLinks adds the links at the top, such as /lib64, which programs use in the path of their loader.
 func (c closure) addTopLinks() error {
 	entries, err := os.ReadDir(c.root)
 	if err != nil {
@@ -86,10 +86,10 @@ func (c closure) find(name string) ([]string, error) {
 			return found, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not in %s; add the package that has it", name, c.root)
+	return nil, fmt.Errorf("%s is not in %s: add its package", name, c.root)
 }
 
-// add takes a file under the name that it is asked for by, and what it needs.
+// add adds a file with its requested name, and its dependencies.
 func (c closure) add(name string) error {
 	folder, err := c.resolve(path.Dir(name))
 	if err != nil {
@@ -120,8 +120,8 @@ func (c closure) add(name string) error {
 	return nil
 }
 
-// needed are the paths of the loader and the libraries of a program or a library. Anything else, such as a script,
-// needs nothing that can be seen.
+// needed returns the paths of the loader and the libraries of a program or a library. Other files, such as scripts,
+// have no known dependencies.
 func (c closure) needed(name string) ([]string, error) {
 	file, err := elf.Open(filepath.Join(c.root, name))
 	var format *elf.FormatError
@@ -143,7 +143,7 @@ func (c closure) needed(name string) ([]string, error) {
 	}
 	libraries, err := file.ImportedLibraries()
 	if err != nil {
-		return nil, fmt.Errorf("reading what %s is linked with: %w", name, err)
+		return nil, fmt.Errorf("reading the libraries of %s: %w", name, err)
 	}
 	for _, library := range libraries {
 		found, err := c.findLibrary(library)
@@ -168,7 +168,7 @@ func (c closure) findLibrary(name string) (string, error) {
 	return "", fmt.Errorf("the library %s is not in %s", name, c.root)
 }
 
-// resolve follows every symbolic link of a path, as it would be followed with the root file system as the root.
+// resolve follows every symbolic link of a path, with the root file system as the root.
 func (c closure) resolve(name string) (string, error) {
 	resolved, rest := "/", strings.Split(strings.Trim(path.Clean(name), "/"), "/")
 	for links := 0; len(rest) > 0; {

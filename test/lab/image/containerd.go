@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// namespace is where the kubelet's containerd looks for images.
+	// namespace is the namespace of images for the kubelet.
 	namespace = "k8s.io"
 
-	// startLimit is how long containerd may take until it answers, stopLimit until it has ended.
+	// startLimit is the time limit until containerd answers, stopLimit until it has ended.
 	startLimit = 30 * time.Second
 	stopLimit  = 20 * time.Second
 
-	// answerPollEvery is how often to ask whether it answers.
+	// answerPollEvery is the interval of probes.
 	answerPollEvery = 50 * time.Millisecond
 
-	// storeConfiguration leaves out the part that runs pods: it would look for cgroups and a network.
+	// storeConfiguration omits the part that runs pods, which requires cgroups and a network.
 	storeConfiguration = `version = 2
 disabled_plugins = ["io.containerd.grpc.v1.cri"]
 `
 )
 
-// importImages lets the containerd of a root file system import archives into a store.
+// importImages imports archives into a store with the containerd of a root file system.
 func importImages(ctx context.Context, root, store string, archives []string) error {
 	return withContainerd(ctx, root, store, func() error {
 		for _, archive := range archives {
@@ -43,10 +43,10 @@ func importImages(ctx context.Context, root, store string, archives []string) er
 	})
 }
 
-// withContainerd does some work while the containerd of a root file system runs on a store.
+// withContainerd calls a function while the containerd of a root file system runs on a store.
 //
-// Both run on a thread of their own with a mount namespace of its own, which end together: nothing stays mounted,
-// in any case. What they start is killed by the kernel when the thread ends.
+// Both run on a thread with its own mount namespace, which ends with it, so that no mount remains. The kernel kills
+// their processes when the thread ends.
 func withContainerd(ctx context.Context, root, store string, work func() error) error {
 	return thread.Own(func() error {
 		if err := mountStore(root, store); err != nil {
@@ -56,10 +56,10 @@ func withContainerd(ctx context.Context, root, store string, work func() error) 
 	})
 }
 
-// mountStore makes the root file system read-only for this thread, with what containerd writes mounted into it.
+// mountStore makes the root file system read-only for this thread, and mounts the folders that containerd writes to.
 func mountStore(root, store string) error {
 	if err := syscall.Unshare(syscall.CLONE_FS | syscall.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("making a mount namespace: %w", err)
+		return fmt.Errorf("creating a mount namespace: %w", err)
 	}
 	for _, mount := range []struct {
 		source, target, kind string
@@ -85,7 +85,7 @@ func runContainerd(ctx context.Context, root string, work func() error) (err err
 	var log bytes.Buffer
 	daemon := inRoot(ctx, root, "/usr/bin/containerd", "--config", "/run/containerd.toml")
 	daemon.Stdout, daemon.Stderr = &log, &log
-	// An end in order lets it close its databases.
+	// After SIGTERM it closes its databases.
 	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
 	daemon.WaitDelay = stopLimit
 	if err := daemon.Start(); err != nil {
@@ -102,7 +102,7 @@ func runContainerd(ctx context.Context, root string, work func() error) (err err
 	return work()
 }
 
-// inRoot is a program of a root file system. It must be started by the thread that has mounted it.
+// inRoot returns a command of a root file system. The thread that has mounted it must start the command.
 func inRoot(ctx context.Context, root string, name string, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = "/"
@@ -143,7 +143,7 @@ func importOne(ctx context.Context, root, archive string) error {
 	return nil
 }
 
-// stop ends containerd in order.
+// stop ends containerd with SIGTERM.
 func stop(daemon *exec.Cmd) error {
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stopping containerd: %w", err)

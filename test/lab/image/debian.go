@@ -18,38 +18,38 @@ import (
 )
 
 const (
-	// suite is the release of Debian that machines run.
+	// suite is the release of Debian on machines.
 	suite = "bookworm"
 
-	// mirror is where its packages come from.
+	// mirror is the mirror of its packages.
 	mirror = "http://deb.debian.org/debian"
 
-	// debianLimit is how long the installation may take, with a slow network and a busy machine.
+	// debianLimit is the time limit of the installation, with a slow network and a busy machine.
 	debianLimit = 30 * time.Minute
 
-	// tailLength is how much of the output of a program that failed is shown.
+	// tailLength is the length of shown output of a failed program.
 	tailLength = 2000
 )
 
-// packages is what a machine needs beyond the smallest Debian.
+// packages are the packages of a machine besides the smallest Debian.
 func packages() []string {
 	return []string{
-		// What boots and configures it. Debian's cloud-init writes routes for the programs of net-tools, and debootstrap
-		// does not find out that the cryptography module of Python needs the one named here.
+		// Boot and configuration. cloud-init of Debian writes routes for the programs of net-tools. debootstrap misses a
+		// dependency of the cryptography module of Python, which is listed here.
 		"cloud-init", "dbus", "ifupdown", "iproute2", "isc-dhcp-client", "kmod", "mount", "net-tools", "netbase",
 		"openssh-server", "procps", "python3-cffi-backend", "sudo", "systemd", "systemd-sysv", "udev", "util-linux",
-		// What runs containers, and what kubelet, kubeadm and kube-proxy call.
+		// Containers, and programs that kubelet, kubeadm and kube-proxy call.
 		"conntrack", "containerd", "containernetworking-plugins", "ethtool", "ipset", "iptables", "nftables", "runc",
 		"socat",
-		// What holds a virtual address.
+		// The VIP.
 		"keepalived",
-		// What boot data and people use.
+		// Programs for boot data and users.
 		"ca-certificates", "curl", "iputils-ping", "jq", "less", "netcat-openbsd",
 	}
 }
 
-// EnsureDebian returns the installation of Debian that machines are made from, making it when the cache has none, which
-// takes minutes. Programs takes programs out of it. Do not write to the folder.
+// EnsureDebian returns the installation of Debian for machines, and builds it if the cache lacks it, which takes
+// minutes. Do not write to the folder.
 func EnsureDebian(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {
@@ -62,8 +62,7 @@ func EnsureDebian(ctx context.Context, progress io.Writer) (string, error) {
 	return shop.debian(ctx)
 }
 
-// CachedDebian is the folder of EnsureDebian where the cache has it, and empty where it has not. It makes nothing, for
-// tests that must not take minutes.
+// CachedDebian returns the folder of EnsureDebian, or an empty path if the cache lacks it.
 func CachedDebian() (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {
@@ -76,13 +75,13 @@ func CachedDebian() (string, error) {
 	return path, nil
 }
 
-// debianName is what the cache calls the installation.
+// debianName returns the name of the installation in the cache.
 func debianName() string {
 	return "lab-debian-" + key(suite, runtime.GOARCH, packages())
 }
 
-// debian is the smallest installation of Debian with the packages. The key names the packages but not their versions:
-// the newest of the release are taken, and stay until the folder is removed.
+// debian installs the smallest Debian with the packages. The key contains no versions: the newest of the release are
+// installed, and stay until the folder is removed.
 func (w workshop) debian(ctx context.Context) (string, error) {
 	return w.ensure(ctx, step{
 		name:  debianName(),
@@ -100,7 +99,7 @@ func (w workshop) debian(ctx context.Context) (string, error) {
 	})
 }
 
-// installDebian runs debootstrap in namespaces of its own, so that no process and no mount outlives it.
+// installDebian runs debootstrap in its own namespaces, so that no process and no mount outlives it.
 func installDebian(ctx context.Context, target string) error {
 	command := exec.CommandContext(ctx, "debootstrap", "--variant=minbase", "--arch="+runtime.GOARCH,
 		"--include="+strings.Join(packages(), ","), suite, target, mirror)
@@ -112,7 +111,7 @@ func installDebian(ctx context.Context, target string) error {
 	return runProgram(command)
 }
 
-// runProgram runs a program that asks nothing and shows the end of its output when it fails.
+// runProgram runs a non-interactive program. An error has the end of its output.
 func runProgram(command *exec.Cmd) error {
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
@@ -123,7 +122,7 @@ func runProgram(command *exec.Cmd) error {
 	return nil
 }
 
-// tail is the end of what a program said.
+// tail returns the end of the output of a program.
 func tail(output string) string {
 	output = strings.TrimSpace(output)
 	if len(output) > tailLength {

@@ -1,21 +1,19 @@
-// Package image makes the files that a lab is made from: the root file system of a machine, the container images of
-// Kubernetes and Cluster API, and the image store that every machine starts with.
+// Package image builds the files of a lab: the root file system of a machine, the container images of Kubernetes and
+// Cluster API, and the initial image store of machines.
 //
-// Everything comes from Go modules and Debian packages. Each thing is cached in the folder of the testkit's programs,
-// under a name that ends in a key of all that it is made from; it is made under another name first and then renamed, so
-// that an interrupted run leaves nothing that counts, and a file lock lets one of several callers make it while the
-// others wait. A folder of the cache may be removed whenever no lab runs:
+// All inputs are Go modules and Debian packages. The cache, in the folder of the testkit's programs, keeps each thing
+// under a name with a key of its inputs. A build uses another name first, so that an interrupted one never counts. A
+// file lock lets one caller build while others wait. Folders of the cache may be removed while no lab runs:
 //
 //	lab-debian-KEY    an installation of Debian, by debootstrap
 //	lab-programs-KEY  the small programs below this package
-//	lab-root-KEY      a machine's root file system: Debian's files as hard links, and what the lab adds or replaces
-//	lab-images-KEY    archives of the images that every lab needs
-//	lab-image-KEY     an archive of an image that a caller adds
+//	lab-root-KEY      a machine's root file system: Debian's files as hard links, and the files of the lab
+//	lab-images-KEY    archives of the images of every lab
+//	lab-image-KEY     an archive of an additional image
 //	lab-store-KEY     the folder of a containerd that has imported all of these
 //
-// It refuses to download a container image: what is not built here does not exist in a lab. It refuses to change a
-// machine's files once they are made, because they are the lower layer of file systems that are in use.
+// The package downloads no container image: a lab has only images that are built here. Files of a machine do not change
+// after their build, because they are the lower layer of file systems in use.
 //
-// The trade-off: the versions of Debian's packages are those of the day on which a cache was filled, so two caches may
-// differ in them. Everything that is built from Go is pinned.
+// The versions of Debian packages are those of the day of the build, so caches may differ. All Go programs are pinned.
 package image

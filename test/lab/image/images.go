@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// pauseVersion is what kubeadm of binaries.KubernetesVersion expects, and what containerd's configuration names.
+	// pauseVersion is the version for kubeadm of binaries.KubernetesVersion, and in the configuration of containerd.
 	pauseVersion = "3.10.2"
 
-	// imagesLimit is how long packing may take.
+	// imagesLimit is the time limit of packing.
 	imagesLimit = 10 * time.Minute
 
-	// programsFolder is where images of Kubernetes have their programs.
+	// programsFolder has the programs in the images of Kubernetes.
 	programsFolder = "/usr/local/bin/"
 
-	// unprivileged is who the managers of Cluster API run as.
+	// unprivileged is the user of the managers of Cluster API.
 	unprivileged = "65532:65532"
 )
 
-// imageSources are part of the key of the images, because they decide what becomes of the programs.
+// imageSources are part of the key of the images, because they define their content.
 //
 //go:embed images.go pack.go layer.go closure.go
 var imageSources embed.FS
 
-// stable packs the images that every lab needs and that no change of this provider changes, and returns their folder.
+// stable packs the images of every lab that do not change with this provider, and returns their folder.
 func (w workshop) stable(ctx context.Context, parts parts, root, managers string) (string, error) {
 	names, err := binaries.Ensure(ctx, w.checkout, binaries.CoreDNS(), w.progress)
 	if err != nil {
@@ -61,7 +61,7 @@ func (w workshop) stable(ctx context.Context, parts parts, root, managers string
 	})
 }
 
-// packAll packs each image into a file of its own.
+// packAll packs each image into a file.
 func packAll(ctx context.Context, images []Image, folder string) error {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
@@ -112,7 +112,7 @@ func sharedImages(parts parts) []Image {
 		{
 			Names: []string{
 				"registry.k8s.io/pause:" + pauseVersion,
-				// The pods that the specs of Cluster API start.
+				// The image of the pods of the specs of Cluster API.
 				"registry.k8s.io/pause:3.10.1",
 			},
 			Files:      []File{{Path: "/pause", From: filepath.Join(parts.own, "pause")}},
@@ -130,7 +130,7 @@ func nameServerImage(folder string) Image {
 	}
 }
 
-// managerImages are those that the components of a clusterctl repository name.
+// managerImages are the images in the components of a clusterctl repository.
 func managerImages(folder string) []Image {
 	manager := func(image, program string) Image {
 		return Image{
@@ -147,10 +147,10 @@ func managerImages(folder string) []Image {
 	}
 }
 
-// extra packs an image that the caller of Ensure adds.
+// extra packs an additional image of the caller of Ensure.
 func (w workshop) extra(ctx context.Context, image Image) (string, error) {
 	if image.Key == "" || len(image.Names) == 0 {
-		return "", fmt.Errorf("the image %v needs a name, and a key that changes with its content", image.Names)
+		return "", fmt.Errorf("the image %v requires a name, and a key that changes with its content", image.Names)
 	}
 	sources, err := contentKey(imageSources)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 type layer struct {
 	archive *tar.Writer
 
-	// written are the paths that the layer has so far.
+	// written are the written paths.
 	written map[string]bool
 
-	// shared is the first path of each file of the folder that has several.
+	// shared is the first path of each file of the folder with several links.
 	shared map[uint64]string
 }
 
@@ -35,7 +35,7 @@ func writeLayer(to io.Writer, image Image) error {
 			return fmt.Errorf("adding the folder %s: %w", image.Folder, err)
 		}
 	}
-	// Programs expect a place for temporary files, as any user.
+	// Programs expect a folder for temporary files for any user.
 	if err := layer.addParents("/tmp/any", 0o1777); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (l layer) copyFrom(file File) error {
 	return err
 }
 
-// addParents adds the folders above a path that the layer lacks.
+// addParents adds missing parent folders of a path.
 func (l layer) addParents(name string, mode int64) error {
 	parent := path.Dir(name)
 	if l.written[parent] {
@@ -101,8 +101,8 @@ func (l layer) addParents(name string, mode int64) error {
 	return l.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: entryName(parent) + "/", Mode: mode})
 }
 
-// addFolder adds a root file system. Times are kept, to the second, because Python compiles every module anew whose
-// time is not the one that it noted.
+// addFolder adds a root file system. It keeps times, to the second, because Python recompiles modules with another
+// time.
 func (l layer) addFolder(folder string) error {
 	return filepath.WalkDir(folder, func(source string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -123,7 +123,7 @@ func (l layer) addFolderEntry(name, source string, entry fs.DirEntry) error {
 	}
 	raw, ok := status.Sys().(*syscall.Stat_t)
 	if !ok {
-		return errors.New("the system does not tell who owns a file")
+		return errors.New("the owner of the file is unknown")
 	}
 	l.written[name] = true
 	header := &tar.Header{
@@ -163,5 +163,5 @@ func (l layer) copyContent(source string) error {
 	return err
 }
 
-// entryName is how a layer names a path.
+// entryName returns the name of a path in a layer.
 func entryName(name string) string { return strings.TrimPrefix(name, "/") }

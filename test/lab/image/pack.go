@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// searchPath is where a container looks for programs, as in other images.
+// searchPath is the PATH of containers, as in other images.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Image is a container image to pack: a root file system, files, or files on top of a root file system.
@@ -22,29 +22,29 @@ type Image struct {
 	// Names are the references of the image, each with a registry and a tag. At least one.
 	Names []string
 
-	// Folder is a root file system whose content is taken with its owners, modes and times. Devices, sockets and file
-	// capabilities are left out. Empty means none.
+	// Folder is a root file system, which is packed with owners, modes and times, without devices, sockets and file
+	// capabilities. Empty means none.
 	Folder string
 
-	// Files come on top, owned by root.
+	// Files are added after the folder, owned by root.
 	Files []File
 
-	// Entrypoint is the program and its first arguments. Empty if the user of the image names the program.
+	// Entrypoint is the program and its first arguments. Empty if the pod names the program.
 	Entrypoint []string
 
-	// Environment has entries NAME=VALUE beside the usual PATH.
+	// Environment has entries NAME=VALUE in addition to PATH.
 	Environment []string
 
-	// User runs the program, as "UID:GID". Empty means root.
+	// User is the user of the program, as "UID:GID". Empty means root.
 	User string
 
-	// Key changes with the content of the image. Ensure needs it to know an image again; Pack does not look at it.
+	// Key changes with the content of the image. Ensure requires it; Pack ignores it.
 	Key string
 }
 
-// File is one file of an image. Exactly one of From, Content and Link says what it is; none makes an empty file.
+// File is one file of an image. At most one of From, Content and Link is set. None means an empty file.
 type File struct {
-	// Path in the image, absolute, and through no symbolic link of the image's.
+	// Path in the image, absolute, without symbolic links of the image.
 	Path string
 
 	// From is a file of this machine that is copied with its permissions.
@@ -57,11 +57,11 @@ type File struct {
 	Link string
 }
 
-// Pack writes an image to a tar archive in the format of docker save. The same image makes the same bytes. The layer is
-// not compressed: it never travels, and compressing costs more time than it saves.
+// Pack writes an image to a tar archive in the format of docker save. The same image gives the same bytes. The layer is
+// not compressed, because compressing takes longer than it saves on one machine.
 func Pack(image Image, target string) (err error) {
 	if len(image.Names) == 0 {
-		return fmt.Errorf("packing %s: an image needs a name, such as registry.example/program:v1", target)
+		return fmt.Errorf("packing %s: an image requires a name, such as registry.example/program:v1", target)
 	}
 	layer, err := os.Create(target + ".layer")
 	if err != nil {
@@ -80,7 +80,7 @@ func Pack(image Image, target string) (err error) {
 	return os.Rename(partial, target)
 }
 
-// settings is the configuration of an image as every container runtime reads it.
+// settings is the configuration of an image.
 type settings struct {
 	Created      time.Time  `json:"created"`
 	Architecture string     `json:"architecture"`
@@ -106,7 +106,7 @@ type creation struct {
 	Created time.Time `json:"created"`
 }
 
-// listing is what docker save calls the manifest: where the archive has the parts of an image.
+// listing is the manifest of docker save: the paths of the parts of an image in the archive.
 type listing struct {
 	Settings string   `json:"Config"`
 	Names    []string `json:"RepoTags"`

@@ -19,14 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpacked is what a reader finds in an archive.
+// unpacked is the content of an archive.
 type unpacked struct {
 	listing  listing
 	settings settings
 	layer    map[string]string
 }
 
-// entries reads all of an archive.
 func entries(t *testing.T, from io.Reader) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -49,13 +48,13 @@ func entries(t *testing.T, from io.Reader) map[string]string {
 			content = []byte("= " + header.Linkname)
 		}
 		if _, twice := found[header.Name]; twice {
-			t.Errorf("%s is there twice", header.Name)
+			t.Errorf("%s has two entries", header.Name)
 		}
 		found[header.Name] = fmt.Sprintf("%04o %s", header.Mode, content)
 	}
 }
 
-// unpack follows the listing of an archive to its parts and checks that their names are their checksums.
+// unpack reads the parts in the listing of an archive and checks that their names are their checksums.
 func unpack(t *testing.T, path string) unpacked {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -149,7 +148,7 @@ func TestPackMakesTheSameBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		archives = append(archives, content)
-		// Neither the order of the files nor the time of one changes the image.
+		// The order of the files and their times do not change the image.
 		slices.Reverse(files)
 		if err := os.Chtimes(filepath.Join(folder, "a"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 			t.Fatal(err)

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// programsLimit is how long the own programs may take to build.
+// programsLimit is the time limit to build the own programs.
 const programsLimit = 5 * time.Minute
 
-// programSources are all the files of the own programs, which import nothing but the standard library: together with
-// the version of Go they are all that decides what is built.
+// programSources are all files of the own programs, which import only the standard library. With the version of Go they
+// define the built programs.
 //
 //go:embed pause/main.go podnetwork/main.go podnetwork/conflist.go
 var programSources embed.FS
 
-// ownPrograms builds the programs whose source is below this package and returns the folder that holds them.
+// ownPrograms builds the programs below this package and returns their folder.
 func (w workshop) ownPrograms(ctx context.Context) (string, error) {
 	sources, err := contentKey(programSources)
 	if err != nil {

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// rootPrefix stands before the key of a root file system in the cache.
+	// rootPrefix is the prefix of a root file system in the cache, before its key.
 	rootPrefix = "lab-root-"
 
-	// rootLimit is how long putting a root file system together may take. Hardly anything is copied.
+	// rootLimit is the time limit to assemble a root file system, which copies few files.
 	rootLimit = 5 * time.Minute
 )
 
-// rootFiles is what the lab adds to Debian, at the paths where machines have it.
+// rootFiles are the files that the lab adds to Debian.
 //
 //go:embed all:rootfs
 var rootFiles embed.FS
 
-// rootSources are part of the key of a root file system, because they decide what becomes of the parts.
+// rootSources are part of the key of a root file system, because they define its content.
 //
 //go:embed root.go tree.go
 var rootSources embed.FS
 
-// parts is what a root file system is put together from.
+// parts are the parts of a root file system.
 type parts struct {
 	// debian is an installation of Debian; kubernetes, control and own are folders with programs.
 	debian, kubernetes, control, own string
 }
 
-// root is the root file system of a machine, as the read-only lower layer of an overlay.
+// root returns the root file system of a machine, the read-only lower layer of an overlay.
 func (w workshop) root(ctx context.Context, parts parts) (string, error) {
 	files, err := contentKey(rootFiles, rootSources)
 	if err != nil {
@@ -44,19 +44,18 @@ func (w workshop) root(ctx context.Context, parts parts) (string, error) {
 	}
 	return w.ensure(ctx, step{
 		name:  rootPrefix + key(parts.keys(), files),
-		label: "putting the root file system of the machines together",
+		label: "assembling the root file system of the machines",
 		limit: rootLimit,
 		make:  func(_ context.Context, target string) error { return parts.assemble(target) },
 	})
 }
 
-// keys are the names of the parts, each of which ends in a key.
+// keys returns the names of the parts, which end in their keys.
 func (p parts) keys() []string {
 	return []string{filepath.Base(p.debian), filepath.Base(p.kubernetes), filepath.Base(p.control), filepath.Base(p.own)}
 }
 
-// assemble links Debian's files instead of copying them, so a file that differs is put in their place and never
-// written into them.
+// assemble links the files of Debian. It replaces a file that differs, and never writes into a linked one.
 func (p parts) assemble(target string) error {
 	if err := cloneTree(p.debian, target, trim); err != nil {
 		return fmt.Errorf("linking the files of Debian: %w", err)
@@ -91,8 +90,8 @@ func (p parts) programs() map[string]string {
 	}
 }
 
-// trim leaves out what no machine reads, what every machine must have of its own, and the devices, which a machine gets
-// when it is powered on.
+// trim omits files that no machine reads, files that must differ between machines, and devices, which a machine gets at
+// its start.
 func trim(name string, _ fs.DirEntry) treatment {
 	switch {
 	case path.Dir(name) == "dev", path.Dir(name) == "run", path.Dir(name) == "tmp":
@@ -103,7 +102,7 @@ func trim(name string, _ fs.DirEntry) treatment {
 		return omit
 	case path.Dir(name) == "usr/share/locale":
 		return omit
-	// keepalived has no configuration of its own. The writer of the configuration starts it.
+	// keepalived has no configuration at first. The boot data writes it and starts keepalived.
 	case name == "etc/systemd/system/multi-user.target.wants/keepalived.service":
 		return omit
 	case strings.HasPrefix(name, "etc/ssh/ssh_host_"), name == "var/lib/dbus/machine-id":
@@ -112,12 +111,12 @@ func trim(name string, _ fs.DirEntry) treatment {
 	return link
 }
 
-// mountPoints are the folders that a machine mounts something on, and that Debian does not have.
+// mountPoints are the mount points of a machine that Debian lacks.
 func mountPoints() []string {
 	return []string{"var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/log/journal"}
 }
 
-// addFiles puts the files of the lab in the place of Debian's.
+// addFiles adds the files of the lab, which replace those of Debian.
 func addFiles(target string) error {
 	return fs.WalkDir(rootFiles, "rootfs", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -138,8 +137,8 @@ func addFiles(target string) error {
 	})
 }
 
-// unitLinks say what systemd starts and what it leaves alone: the hardware, the clock, the settings of the kernel and
-// the consoles belong to the Linux machine below, and timers of Debian would only disturb.
+// unitLinks enable and mask units of systemd. The Linux machine manages hardware, clock, kernel settings and consoles,
+// and timers of Debian are not required.
 func unitLinks() map[string]string {
 	const units, wanted = "etc/systemd/system/", "etc/systemd/system/multi-user.target.wants/"
 	links := map[string]string{

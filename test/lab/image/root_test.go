@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// fakeParts are folders that look like those which a root file system is put together from.
+// fakeParts are folders in the form of the parts of a root file system.
 func fakeParts(t *testing.T) parts {
 	t.Helper()
 	top := t.TempDir()
@@ -53,7 +53,7 @@ func inode(t *testing.T, path string) uint64 {
 	return status.Ino
 }
 
-// assembled is a root file system and the parts that it was put together from.
+// assembled returns a root file system and its parts.
 func assembled(t *testing.T) (string, parts) {
 	t.Helper()
 	parts := fakeParts(t)
@@ -80,7 +80,7 @@ func TestAssembleReplacesWithoutWriting(t *testing.T) {
 	}
 	for _, shared := range []string{"usr/bin/bash", "usr/share/doc-base/a", "etc/cloud/cloud.cfg.d/05_logging.cfg"} {
 		if inode(t, filepath.Join(root, shared)) != inode(t, filepath.Join(parts.debian, shared)) {
-			t.Errorf("%s is not shared", shared)
+			t.Errorf("%s is not linked", shared)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestRootFilesAgree(t *testing.T) {
 	const folder = "rootfs/"
 	containerd := read(t, folder+"etc/containerd/config.toml")
 	if want := `sandbox_image = "registry.k8s.io/pause:` + pauseVersion + `"`; !strings.Contains(containerd, want) {
-		t.Errorf("containerd would look for another image than the one that is packed: no %s", want)
+		t.Errorf("containerd would use another image than the packed one: no %s", want)
 	}
 	units := read(t, folder+"usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf")
 	if !strings.Contains(units, "--config-dir=/etc/kubernetes/kubelet.conf.d") {

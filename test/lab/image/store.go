@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// storeLimit is how long importing images may take.
+// storeLimit is the time limit to import images.
 const storeLimit = 10 * time.Minute
 
-// storeSources are part of the key of a store, because they decide how it is filled.
+// storeSources are part of the key of a store, because they define its content.
 //
 //go:embed store.go containerd.go
 var storeSources embed.FS
 
-// store is the folder of a containerd that has imported all images in the folder of images and the extra ones.
+// store returns the folder of a containerd that has imported all images of the folder and the extra ones.
 func (w workshop) store(ctx context.Context, root, images string, extra []string) (string, error) {
 	names := []string{filepath.Base(root), filepath.Base(images)}
 	for _, archive := range extra {
@@ -51,9 +51,9 @@ func (w workshop) store(ctx context.Context, root, images string, extra []string
 	})
 }
 
-// Derive makes a store of its own for a lab: what the shared one has, and images that change with the code, from
-// archives as Pack writes them. The folder must not exist yet and must be on the file system of the cache; nothing of
-// it is left when the call fails. It takes a fraction of a second, and about one more for each 100 MB to import.
+// Derive creates a store for one lab: the shared store, and images from archives of Pack that change with the code. The
+// folder must not exist and must be on the file system of the cache. It is removed after an error. It takes a fraction
+// of a second, and about a second for each 100 MB to import.
 func (a Artefacts) Derive(ctx context.Context, folder string, archives ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()
@@ -64,13 +64,13 @@ func (a Artefacts) Derive(ctx context.Context, folder string, archives ...string
 		return importImages(ctx, a.Root, folder, archives)
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("making the image store %s: %w", folder, err), os.RemoveAll(folder))
+		return errors.Join(fmt.Errorf("creating the image store %s: %w", folder, err), os.RemoveAll(folder))
 	}
 	return nil
 }
 
-// LinkStore gives a machine a store with the same images, in milliseconds: layers and contents never change and are
-// shared, the databases are copied. The second folder must not exist yet and must be on the same file system.
+// LinkStore creates a store for a machine with the same images, in milliseconds: it links layers and contents, which
+// never change, and copies databases. The second folder must not exist and must be on the same file system.
 func LinkStore(from, to string) error {
 	err := cloneTree(from, to, func(path string, entry fs.DirEntry) treatment {
 		if isDatabase(path, entry) {
@@ -80,9 +80,9 @@ func LinkStore(from, to string) error {
 	})
 	switch {
 	case errors.Is(err, syscall.EXDEV):
-		err = fmt.Errorf("%w; put it on the file system of the cache, or the cache on its own with METAL3_CACHE", err)
+		err = fmt.Errorf("%w; use the file system of the cache, or set METAL3_CACHE", err)
 	case errors.Is(err, fs.ErrExist):
-		// It is of another lab.
+		// The folder is of another lab.
 		return fmt.Errorf("linking the image store %s: %w", to, err)
 	case err == nil:
 		return nil
@@ -90,7 +90,7 @@ func LinkStore(from, to string) error {
 	return errors.Join(fmt.Errorf("linking the image store %s: %w", to, err), os.RemoveAll(to))
 }
 
-// isDatabase says whether containerd writes to a file for as long as it runs. Layers may have files of that name too.
+// isDatabase returns true for files that containerd writes to while it runs. Layers may have files with the same names.
 func isDatabase(path string, entry fs.DirEntry) bool {
 	return !entry.IsDir() && strings.HasSuffix(path, ".db") && !strings.Contains(path, "/snapshots/")
 }

@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// treatment is what becomes of one entry of a tree.
+// treatment is the action for one entry of a tree.
 type treatment int
 
 const (
-	// link makes both trees share the file. Do not change it in place then.
+	// link makes both trees share the file. It must then not change.
 	link treatment = iota
-	// duplicate gives the second tree a file of its own.
+	// duplicate copies the file.
 	duplicate
-	// omit leaves the entry out, and with a folder all that is below it.
+	// omit omits the entry, and all entries below a folder.
 	omit
 )
 
-// cloneTree makes a second tree beside one on the same file system. Folders are made anew with the owner and the mode
-// of the first ones; choose says what becomes of everything else, by its path below the top.
+// cloneTree creates a second tree on the same file system. It creates folders with the same owner and mode. choose
+// returns the action for other entries, by their path below the top.
 func cloneTree(from, to string, choose func(path string, entry fs.DirEntry) treatment) error {
 	return filepath.WalkDir(from, func(source string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package inventory describes the hardware of a machine in the words of ironic-python-agent. Fields without a value are
-// null there, not left out.
+// Package inventory describes the hardware of a machine in the format of ironic-python-agent. Fields without a value
+// are null, not omitted.
 package inventory
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Report is what an agent posts.
+// Report is the report of an agent.
 type Report struct {
 	Inventory     inventory     `json:"inventory"`
 	RootDisk      storage       `json:"root_disk"`
@@ -109,19 +109,19 @@ type hardwareManager struct {
 }
 
 const (
-	// cardSpeed and diskSize are what machines of a lab claim. Nothing measures them.
+	// cardSpeed and diskSize are claimed by machines of a lab, and not measured.
 	cardSpeed = 10000
 	diskSize  = 64 << 30
 	mebibyte  = 1 << 20
 )
 
-// Of is what an agent reports about the machine with a name and a number: the processors and the memory of this
-// computer, because that is what the system of a machine sees, and one disk and one network card of its own. The
-// address of the board controller is not in it: all machines of a lab have the same, and Ironic would confuse them.
+// Of returns the report of a machine: the processors and the memory of this computer, which the system of a machine
+// sees, and one disk and one network card. It omits the address of the BMC, which is the same for all machines: Ironic
+// would confuse them.
 func Of(name string, number byte) (Report, error) {
 	var facts unix.Sysinfo_t
 	if err := unix.Sysinfo(&facts); err != nil {
-		return Report{}, fmt.Errorf("asking how much memory there is: %w", err)
+		return Report{}, fmt.Errorf("reading the size of the memory: %w", err)
 	}
 	total := int64(facts.Totalram) * int64(facts.Unit) //nolint:gosec // No computer has so much memory.
 	first, disk := cardOf(number), diskOf(number)
@@ -179,7 +179,7 @@ func processorOf() processor {
 	if architecture == "" {
 		architecture = runtime.GOARCH
 	}
-	// Where the file has no such lines, as on some architectures, the report goes without.
+	// On some architectures the file has no such lines, and the report omits them.
 	facts, _ := os.ReadFile("/proc/cpuinfo")
 	return processor{
 		ModelName:    cpuFact(string(facts), "model name"),
@@ -191,7 +191,7 @@ func processorOf() processor {
 	}
 }
 
-// cpuFact finds the first value of a name in /proc/cpuinfo.
+// cpuFact returns the first value of a name in /proc/cpuinfo.
 func cpuFact(facts, name string) string {
 	for line := range strings.Lines(facts) {
 		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == name {

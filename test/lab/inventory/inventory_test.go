@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/inventory"
 )
 
-func TestReportIsWhatClientsOfIronicRead(t *testing.T) {
+func TestReportFitsClientsOfIronic(t *testing.T) {
 	report, err := inventory.Of("one", 20)
 	if err != nil {
 		t.Fatal(err)

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// progressEvery is how often a long step says that it still runs.
+	// progressEvery is the interval of messages of a long step.
 	progressEvery = 10 * time.Second
-	// stepLimit is how long one step of building the root file system may take.
+	// stepLimit is the time limit of one step of building the root file system.
 	stepLimit = 40 * time.Minute
 )
 
-// builder runs the steps that fill a folder, at low priority.
+// builder runs the steps that build a folder, at low priority.
 type builder struct {
 	dir      string
 	progress io.Writer
 }
 
-// run executes one program and says what it does while it does it.
+// run runs one program and prints messages meanwhile.
 func (b builder) run(ctx context.Context, what string, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
@@ -34,8 +34,8 @@ func (b builder) run(ctx context.Context, what string, command ...string) error 
 	step.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive",
 	}
-	// The programs start others and mount things. All of that ends with the first process of these namespaces, which
-	// ends with this one.
+	// All processes and mounts of the programs end with the first process of these namespaces, which ends with this
+	// process.
 	step.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
 	}
@@ -72,7 +72,7 @@ func (b builder) write(path string, mode fs.FileMode, content string) error {
 	return os.Chmod(path, mode)
 }
 
-// linkTree makes a copy of a tree that shares the files with it. Folders and symbolic links are new.
+// linkTree clones a tree with hard links. Folders and symbolic links are new.
 func linkTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -112,6 +112,6 @@ func copyDir(from, to string) error {
 	if err := os.Chown(to, int(status.Uid), int(status.Gid)); err != nil {
 		return err
 	}
-	// Not os.Chmod: it would need the sticky and set-group bits in Go's own places.
+	// os.Chmod has its own representation of the sticky and set-group bits.
 	return syscall.Chmod(to, status.Mode&0o7777)
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
 )
 
-// Microversion is the version of the API that clients of the lab ask for. Ironic 29 offers it.
+// Microversion is the version of the API for clients of the lab. Ironic 29 supports it.
 const Microversion = "1.95"
 
-// NewClient is a client of an Ironic with these credentials. A nil dialer is that of this process.
+// NewClient returns a client of an Ironic with credentials. A nil dialer means that of this process.
 func NewClient(endpoint string, credentials Credentials, dial Dialer) (*gophercloud.ServiceClient, error) {
 	client, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
 		IronicEndpoint: endpoint, IronicUser: credentials.Username, IronicUserPassword: credentials.Password,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making a client of Ironic at %s: %w", endpoint, err)
+		return nil, fmt.Errorf("creating a client of Ironic at %s: %w", endpoint, err)
 	}
 	transport, err := credentials.HTTPClient(dial)
 	if err != nil {
@@ -38,7 +38,7 @@ func files(config Config, credentials Credentials) (map[string][]byte, error) {
 		certificateFile: credentials.Certificate,
 		keyFile:         credentials.Key,
 		authorityFile:   credentials.CA,
-		// Ironic refuses files that are missing, and machines of a lab look at none of these.
+		// Ironic requires these files, which machines of a lab do not read.
 		KernelFile: []byte("kernel\n"), RamdiskFile: []byte("ramdisk\n"), systemPartition: []byte("partition\n"),
 		usernameFile: []byte(credentials.Username),
 		passwordFile: []byte(credentials.Password),

@@ -11,9 +11,9 @@ import (
 	"text/template"
 )
 
-// Where Ironic finds its files, in a container and in the root file system that Run starts.
+// Paths of Ironic, in a container and in the root file system of Run.
 const (
-	// ConfigDir holds ironic.conf, the server's certificate and the credentials.
+	// ConfigDir has ironic.conf, the certificate of the server and the credentials.
 	ConfigDir = "/etc/lab-ironic"
 	// StateDir is the writable folder: the database, the file of users, locks and temporary files.
 	StateDir = "/var/lib/lab-ironic"
@@ -25,15 +25,15 @@ const (
 	usernameFile    = "username"
 	passwordFile    = "password"
 	systemPartition = "esp.img"
-	// KernelFile and RamdiskFile are what Ironic puts on the media that agents boot from, below ConfigDir. Machines of a
-	// lab look at neither.
+	// KernelFile and RamdiskFile are the files for the media of agents, below ConfigDir. Machines of a lab do not read
+	// them.
 	KernelFile  = "agent.kernel"
 	RamdiskFile = "agent.initramfs"
-	// ImagesDir is the part of StateDir that a web server has to serve at Config.ImagesURL.
+	// ImagesDir is the part of StateDir that a web server must serve at Config.ImagesURL.
 	ImagesDir = "html"
 )
 
-// DefaultPort is the port of Ironic's API where the configuration names none.
+// DefaultPort is the default port of Ironic's API.
 const DefaultPort = 6385
 
 const (
@@ -48,31 +48,31 @@ var configText string
 
 var configTemplate = template.Must(template.New(configFile).Option("missingkey=error").Parse(configText))
 
-// Config says how one Ironic is set up.
+// Config is the configuration of one Ironic.
 type Config struct {
-	// Address is the IP address that the API listens on. Required; IPv4 or IPv6.
+	// Address is the IP address of the API. Required; IPv4 or IPv6.
 	Address netip.Addr
 	// Port is the TCP port of the API. Default: DefaultPort.
 	Port int
-	// Advertised is the IP address that agents and board controllers reach this Ironic at. Default: Address.
+	// Advertised is the IP address for agents and BMCs. Default: Address.
 	Advertised netip.Addr
-	// ConductorHost is the name that the conductor has in the lists of conductors and drivers. Default: lab-ironic.
+	// ConductorHost is the name of the conductor. Default: lab-ironic.
 	ConductorHost string
-	// ImagesURL is where machines find the media that Ironic builds. Default: port 6180 of Advertised.
+	// ImagesURL is the URL of the media of Ironic for machines. Default: port 6180 of Advertised.
 	ImagesURL string
-	// CallbackSeconds is how long Ironic waits for the next word of an agent. Default: 120.
+	// CallbackSeconds is how long Ironic waits for a message of an agent. Default: 120.
 	CallbackSeconds int
-	// PowerSyncSeconds is how often the power states of the machines are compared with the database. Default: 30.
+	// PowerSyncSeconds is the interval of comparisons of the power of machines with the database. Default: 30.
 	PowerSyncSeconds int
 }
 
-// Endpoint is the URL of the API, as clients want it.
+// Endpoint returns the URL of the API for clients.
 func (c Config) Endpoint() string {
 	c = c.withDefaults()
 	return origin(c.Address, c.Port) + "/v1/"
 }
 
-// Origin is the URL of the API without the version, as Ironic tells it to agents.
+// Origin returns the URL of the API without the version, as in the parameters of agents.
 func (c Config) Origin() string {
 	c = c.withDefaults()
 	return origin(c.Advertised, c.Port)
@@ -82,11 +82,11 @@ func origin(address netip.Addr, port int) string {
 	return "https://" + net.JoinHostPort(address.String(), strconv.Itoa(port))
 }
 
-// Render makes ironic.conf. It fails when the address is missing or a value cannot be a line of the file.
+// Render renders ironic.conf. It returns an error if the address is missing or a value cannot be a line of the file.
 func Render(config Config) ([]byte, error) {
 	config = config.withDefaults()
 	if !config.Address.IsValid() {
-		return nil, fmt.Errorf("rendering %s: Address is not set: give the IP address that the API listens on", configFile)
+		return nil, fmt.Errorf("rendering %s: Address is required", configFile)
 	}
 	if strings.ContainsAny(config.ConductorHost, "\n\r$") {
 		return nil, fmt.Errorf("rendering %s: ConductorHost %q must be one line without $, which Ironic expands",

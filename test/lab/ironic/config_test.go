@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// ipv6 differs from the defaults in everything.
+// ipv6 differs from all defaults.
 var ipv6 = Config{
 	Address: netip.MustParseAddr("fd00:172:22::2"), Port: 16385, ConductorHost: "ironic-two",
 	Advertised: netip.MustParseAddr("fd00:172:22::3"), PowerSyncSeconds: 15,

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// correction repairs a fault of the packaged Ironic that no provisioner can live with.
+// correction fixes a fault of the packaged Ironic that BMO cannot work with.
 type correction struct {
 	reason, file, old, new string
 }
 
 var corrections = []correction{{
-	// Debian's 29.0.5-0+deb13u3 has an early version of the fix for CVE-2026-44918. The function returns the node itself
-	// where the request does not name a parent; the caller takes that for the parent. A node that is its own parent
-	// cannot be switched on: that wants the lock which the request itself holds. Ironic 29.0.6 compares the UUIDs.
+	// Debian's 29.0.5-0+deb13u3 has an early version of the fix for CVE-2026-44918. If the request names no parent, the
+	// function returns the node itself, which the caller then treats as its parent. Such a node cannot be powered on: that
+	// requires the lock of the request itself. Ironic 29.0.6 compares the UUIDs.
 	reason: "a PATCH of any field makes a node its own parent",
 	file:   pythonPackages + "/ironic/api/controllers/v1/node.py",
 	old: `        if parent_node := api_utils.authorize_node_link_patch(
@@ -27,7 +27,7 @@ var corrections = []correction{{
 `,
 }}
 
-// correct applies the corrections. A package that has become right is left alone.
+// correct applies the corrections. It does not change a package that has been fixed.
 func correct(dir string, progress io.Writer) error {
 	for _, correction := range corrections {
 		path := filepath.Join(dir, correction.file)

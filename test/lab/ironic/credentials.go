@@ -19,37 +19,37 @@ import (
 	"time"
 )
 
-// validFor is how long the certificates of a lab are valid: longer than any lab lives.
+// validFor is the validity of the certificates of a lab, longer than any lab.
 const validFor = 30 * 24 * time.Hour
 
-// backdate makes a certificate valid for machines whose clock is a little behind.
+// backdate is the tolerated delay of the clocks of machines.
 const backdate = time.Hour
 
-// requestTimeout is how long one request to Ironic may take.
+// requestTimeout is the time limit of one request to Ironic.
 const requestTimeout = time.Minute
 
-// Credentials is what clients and the server of one Ironic share.
+// Credentials are the shared credentials of clients and server of one Ironic.
 type Credentials struct {
 	// Username and Password are for basic authentication.
 	Username, Password string
-	// CA is the certificate authority, PEM. Its key is thrown away once the server's certificate is signed.
+	// CA is the certificate authority in PEM format. Its key is deleted after it has signed the certificate of the server.
 	CA []byte
-	// Certificate and Key are the server's, PEM.
+	// Certificate and Key of the server, in PEM format.
 	Certificate, Key []byte
 }
 
-// NewCredentials makes a random password, a certificate authority and a server certificate for the IP addresses.
-// Now is when the certificates start to be valid; they are valid for 30 days.
+// NewCredentials creates a random password, a certificate authority and a server certificate for the IP addresses. The
+// certificates are valid for 30 days from now.
 func NewCredentials(now time.Time, addresses ...netip.Addr) (Credentials, error) {
 	if len(addresses) == 0 {
-		return Credentials{}, errors.New("making credentials: no address given: the certificate would match no server")
+		return Credentials{}, errors.New("creating credentials: an address is required")
 	}
 	ca, caKey, err := newCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "lab-ironic-ca"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}, nil, nil, now)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("making the certificate authority: %w", err)
+		return Credentials{}, fmt.Errorf("creating the certificate authority: %w", err)
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "lab-ironic"}, BasicConstraintsValid: true,
@@ -60,7 +60,7 @@ func NewCredentials(now time.Time, addresses ...netip.Addr) (Credentials, error)
 	}
 	server, serverKey, err := newCertificate(template, ca, caKey, now)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("making the server's certificate: %w", err)
+		return Credentials{}, fmt.Errorf("creating the certificate of the server: %w", err)
 	}
 	key, err := x509.MarshalPKCS8PrivateKey(serverKey)
 	if err != nil {
@@ -74,7 +74,7 @@ func NewCredentials(now time.Time, addresses ...netip.Addr) (Credentials, error)
 	}, nil
 }
 
-// newCertificate makes a key and signs the template with the parent, or with itself when there is no parent.
+// newCertificate creates a key and signs the template with the parent. A nil parent means a self-signed certificate.
 func newCertificate(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, now time.Time) (
 	*x509.Certificate, *ecdsa.PrivateKey, error,
 ) {
@@ -99,10 +99,10 @@ func newCertificate(template, parent *x509.Certificate, parentKey *ecdsa.Private
 	return certificate, key, err
 }
 
-// Dialer opens a connection; nil in a parameter means the network of this process.
+// Dialer opens a connection. A nil parameter means the network of this process.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// HTTPClient trusts the certificate authority and nothing else, and dials with the dialer.
+// HTTPClient returns a client that trusts only the certificate authority, and uses the dialer.
 func (c Credentials) HTTPClient(dial Dialer) (*http.Client, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(bytes.TrimSpace(c.CA)) {

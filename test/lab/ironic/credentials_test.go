@@ -56,7 +56,7 @@ func TestCredentials(t *testing.T) {
 
 func TestCredentialsRefuse(t *testing.T) {
 	if _, err := NewCredentials(noon); err == nil || !strings.Contains(err.Error(), "address") {
-		t.Errorf("credentials for no address: %v", err)
+		t.Errorf("credentials without an address: %v", err)
 	}
 	if _, err := (Credentials{CA: []byte("none")}).HTTPClient(nil); err == nil {
 		t.Error("a client trusts an empty certificate authority")

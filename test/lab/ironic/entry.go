@@ -14,7 +14,7 @@ const (
 	pythonPackages = "usr/lib/python3/dist-packages"
 	// EntryPoint is the program of the root file system that starts Ironic.
 	EntryPoint = "/usr/local/bin/lab-ironic"
-	// UserID is the user and group that Ironic runs as. It needs no name.
+	// UserID is the user and group of Ironic, which requires no name.
 	UserID = 65532
 )
 
@@ -23,7 +23,7 @@ const (
 //go:embed lab-ironic
 var entry []byte
 
-// RootKey is the key of what EnsureRoot returns: the base and all that install puts into it. It makes nothing.
+// RootKey returns the key of the result of EnsureRoot: the base and the files of install. It builds nothing.
 func RootKey() string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, baseKey(), EntryPoint, ConfigDir, StateDir, UserID, len(entry))
@@ -31,7 +31,7 @@ func RootKey() string {
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
-// install puts the entry point and the two folders of the lab into a root file system.
+// install adds the entry point and the two folders of the lab to a root file system.
 func install(root string) error {
 	target := filepath.Join(root, EntryPoint)
 	err := errors.Join(

@@ -16,35 +16,35 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/computer"
 )
 
-// callbackSeconds is after which silence Ironic gives an agent up here.
+// callbackSeconds is the time without heartbeats after which Ironic fails an agent.
 const callbackSeconds = 15
 
-// failures are the stories of agents that fail in the middle of a step, and of board controllers that misbehave.
+// failures has the stories of agents that fail in a step, and of BMCs with faults.
 func (l redfishLab) failures() map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
-		"agent dies while it cleans":          l.testFailedClean(50, computer.Dies),
-		"agent is cut off while it cleans":    l.testFailedClean(51, computer.Silent),
-		"agent dies while it writes":          l.testFailedWrite(52, computer.Dies),
-		"agent is cut off while it writes":    l.testFailedWrite(53, computer.Silent),
-		"agent hangs while it writes":         l.testHang,
-		"power is stuck":                      l.testStuckPower,
-		"wrong certificate":                   l.testCertificate,
-		"password of the board is rotated":    l.testRotation,
-		"board is busy and slow at its start": l.testBusyBoard,
+		"agent dies while it cleans":            l.testFailedClean(50, computer.Dies),
+		"agent is disconnected while it cleans": l.testFailedClean(51, computer.Silent),
+		"agent dies while it writes":            l.testFailedWrite(52, computer.Dies),
+		"agent is disconnected while it writes": l.testFailedWrite(53, computer.Silent),
+		"agent hangs while it writes":           l.testHang,
+		"power is stuck":                        l.testStuckPower,
+		"wrong certificate":                     l.testCertificate,
+		"password of the BMC is rotated":        l.testRotation,
+		"BMC is busy and slow at its start":     l.testBusyBMC,
 	}
 }
 
-// testFailedClean loses the agent while it erases. The node needs a word of its operator, as BMO gives it, and is
-// cleaned from the beginning then.
+// testFailedClean loses the agent while it erases. The operator, such as BMO, must end the failure of the node, which
+// is then cleaned from the start.
 func (l redfishLab) testFailedClean(number byte, failure computer.Failure) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Helper()
 		machine := l.add(t, number)
-		m := l.enroll(t, machine, boardPassword)
+		m := l.enroll(t, machine, bmcPassword)
 		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 		machine.Break(computer.StepErase, failure)
 		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.CleanFail)
-		// The state comes before its reason.
+		// The state is set before last_error.
 		node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
 		expectLost(t, node, failure)
 		if !node.Maintenance || node.Fault != "clean failure" {
@@ -62,7 +62,7 @@ func (l redfishLab) testFailedClean(number byte, failure computer.Failure) func(
 	}
 }
 
-// expectLost demands that Ironic says how it lost an agent. It notices a dead one at once if it asks it for something.
+// expectLost requires that Ironic reports the loss of an agent. It detects a dead agent at once if it sends a request.
 func expectLost(t *testing.T, node *nodes.Node, failure computer.Failure) {
 	t.Helper()
 	if !strings.Contains(node.LastError, "Timeout reached while") &&
@@ -71,7 +71,7 @@ func expectLost(t *testing.T, node *nodes.Node, failure computer.Failure) {
 	}
 }
 
-// testFailedWrite loses the agent while it writes the image. Nothing boots from a disk that was written in part.
+// testFailedWrite loses the agent while it writes the image. No machine boots from a partly written disk.
 func (l redfishLab) testFailedWrite(number byte, failure computer.Failure) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Helper()
@@ -95,8 +95,7 @@ func (l redfishLab) testFailedWrite(number byte, failure computer.Failure) func(
 	}
 }
 
-// testHang has an agent whose step never ends. Each heartbeat is a sign of life for Ironic, which waits for ever. A
-// power failure ends that.
+// testHang has an agent whose step never ends. Ironic waits as long as it gets heartbeats, until a power failure.
 func (l redfishLab) testHang(t *testing.T) {
 	t.Helper()
 	m, machine := l.available(t, 54)
@@ -120,7 +119,7 @@ func (l redfishLab) testHang(t *testing.T) {
 	m.wait(t, func(node *nodes.Node) bool { return node.ProvisionState == string(nodes.DeployFail) })
 }
 
-// testStuckPower has a board controller that accepts a command and does nothing.
+// testStuckPower has a BMC that accepts a command without executing it.
 func (l redfishLab) testStuckPower(t *testing.T) {
 	t.Helper()
 	m, machine := l.deploy(t, 55)
@@ -141,11 +140,11 @@ func (l redfishLab) testStuckPower(t *testing.T) {
 	}
 }
 
-// testCertificate has a board controller with a certificate of an authority that Ironic does not know.
+// testCertificate has a BMC with a certificate of an authority that Ironic does not trust.
 func (l redfishLab) testCertificate(t *testing.T) {
 	t.Helper()
 	machine := l.add(t, 56)
-	m := l.enroll(t, machine, boardPassword)
+	m := l.enroll(t, machine, bmcPassword)
 	server, _ := bmc.RedfishTLSAddress(machine.name)
 	m.set(t, "/driver_info/redfish_address", l.wires.Actual(server))
 	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
@@ -156,7 +155,7 @@ func (l redfishLab) testCertificate(t *testing.T) {
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 }
 
-// testRotation changes the password of a board controller while Ironic has a session with it.
+// testRotation changes the password of a BMC while Ironic has a session.
 func (l redfishLab) testRotation(t *testing.T) {
 	t.Helper()
 	m, machine := l.deploy(t, 57)
@@ -165,7 +164,7 @@ func (l redfishLab) testRotation(t *testing.T) {
 	}
 	rotated := time.Now()
 	if node := m.switchPower(t, nodes.PowerOff); !strings.Contains(node.LastError, "401") {
-		t.Errorf("with the password of before: %s, %s", node.PowerState, node.LastError)
+		t.Errorf("with the previous password: %s, %s", node.PowerState, node.LastError)
 	}
 	if !machine.Powered() {
 		t.Error("the machine was turned off")
@@ -185,11 +184,11 @@ func (l redfishLab) testRotation(t *testing.T) {
 	}
 }
 
-// testBusyBoard has a board controller that answers 503 and is slow afterwards, as after a restart.
-func (l redfishLab) testBusyBoard(t *testing.T) {
+// testBusyBMC has a BMC that answers 503 and is slow afterwards, as after a restart.
+func (l redfishLab) testBusyBMC(t *testing.T) {
 	t.Helper()
 	machine := l.add(t, 58)
-	m := l.enroll(t, machine, boardPassword)
+	m := l.enroll(t, machine, bmcPassword)
 	l.fault(t, machine, bmc.Fault{Busy: true})
 	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
 	if !strings.Contains(node.LastError, "503") && !strings.Contains(node.LastError, "busy") {
@@ -207,7 +206,7 @@ func (l redfishLab) fault(t *testing.T, machine *computed, fault bmc.Fault) {
 	}
 }
 
-// agentLog is the log of an agent that Ironic has stored for a node.
+// agentLog returns the log of an agent that Ironic has stored for a node.
 func agentLog(t *testing.T, state, node string) string {
 	t.Helper()
 	stored, err := filepath.Glob(filepath.Join(state, "deploy-logs", node+"*.tar.gz"))
@@ -234,8 +233,8 @@ func agentLog(t *testing.T, state, node string) string {
 	return string(content)
 }
 
-// testAdoption replaces Ironic by one with an empty database, while the board controller of the machine does not
-// answer as it should. Each attempt that fails is made again, as BMO does, and none changes the machine.
+// testAdoption replaces Ironic by one with an empty database, while the BMC of the machine fails. The adoption is
+// repeated after each failure, as BMO does, and no attempt changes the machine.
 func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *computed) {
 	t.Helper()
 	if err := first.Stop(t.Context()); err != nil {
@@ -244,14 +243,14 @@ func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *compute
 	l.client = newClient(t, start(t, Options{Config: first.Config, Credentials: first.Credentials}))
 	began := time.Now()
 	l.fault(t, deployed, bmc.Fault{Busy: true})
-	m := l.enroll(t, deployed, boardPassword)
+	m := l.enroll(t, deployed, bmcPassword)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Enroll)
 	l.fault(t, deployed, bmc.Fault{Delay: time.Second})
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	l.fault(t, deployed, bmc.Fault{Busy: true})
 	node := m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAdopt}, nodes.AdoptFail)
-	// Ironic forgets the power state, and reads it again when it compares the power of all machines.
+	// Ironic drops the power state, and reads it again in the next comparison.
 	if node.Maintenance || node.PowerState != "" {
 		t.Errorf("after an adoption that failed: maintenance %v, %s", node.Maintenance, node.PowerState)
 	}
@@ -262,7 +261,7 @@ func (l redfishLab) testAdoption(t *testing.T, first *Process, deployed *compute
 	}
 	for _, operation := range l.server.OperationsSince(began) {
 		if operation.Changes() {
-			t.Errorf("the adoption asked for %+v", operation)
+			t.Errorf("the adoption requested %+v", operation)
 		}
 	}
 }

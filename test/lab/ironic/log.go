@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// tailSize is how many bytes of Ironic's log an error about its start repeats.
+// tailSize is the length of Ironic's log in an error about its start.
 const tailSize = 8 << 10
 
-// tail passes on what is written and remembers the end of it.
+// tail forwards written data and keeps its end.
 type tail struct {
 	to io.Writer
 

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// enterNetwork moves this thread into a network namespace. An empty name is where it is already.
+// enterNetwork moves this thread into a network namespace. An empty name means the current one.
 func enterNetwork(namespace string) error {
 	if namespace == "" {
 		return nil
@@ -33,7 +33,7 @@ func enterNetwork(namespace string) error {
 	return nil
 }
 
-// dialerIn opens connections in a network namespace; nil is the dialer of this process's own.
+// dialerIn opens connections in a network namespace. Nil is the dialer of this process.
 func dialerIn(namespace string) Dialer {
 	if namespace == "" {
 		return nil
@@ -50,8 +50,8 @@ func dialerIn(namespace string) Dialer {
 	}
 }
 
-// freePort returns an error if a port is in use, and finds a free one when it is zero. Without that, the API of
-// another Ironic could be taken for that of the one that starts.
+// freePort returns an error if a port is in use, and returns a free one for zero. Otherwise the API of another Ironic
+// could be taken for the starting one.
 func freePort(namespace string, address netip.Addr, want int) (port int, err error) {
 	err = thread.Own(func() error {
 		if err := enterNetwork(namespace); err != nil {
@@ -70,31 +70,31 @@ func freePort(namespace string, address netip.Addr, want int) (port int, err err
 	return port, err
 }
 
-// Place is where a program runs that starts from a root file system: a network namespace, and a writable view of the
-// root file system. What is written goes to memory and is gone in the end.
+// Place is the environment of a program of a root file system: a network namespace, and a writable view of the root
+// file system in memory.
 type Place struct {
 	// Namespace is the file of a network namespace. Empty means that of this process.
 	Namespace string
 	// Root is the root file system. It is not changed.
 	Root string
-	// Scratch is an empty folder to mount things on.
+	// Scratch is an empty folder for mounts.
 	Scratch string
-	// Shared are folders of this machine that the view has as they are, by their paths in it.
+	// Shared are folders of this machine in the view, by their paths in it.
 	Shared map[string]string
 }
 
-// View is the folder that is the root of the program, seen from the thread that entered the place.
+// View returns the folder that is the root of the program, on the thread that entered the place.
 func (p Place) View() string { return filepath.Join(p.Scratch, "merged") }
 
-// Enter moves this thread into the network namespace and into a new mount namespace, where it assembles the view. The
-// thread must be one of thread.Own, and must call Leave whether this fails or not. It needs root.
+// Enter moves this thread into the network namespace and into a new mount namespace, and mounts the view. The thread
+// must be one of thread.Own, and must call Leave also after an error. It requires root.
 func (p Place) Enter() error {
 	if err := enterNetwork(p.Namespace); err != nil {
 		return err
 	}
-	// The thread needs a root and working folder of its own before it may leave the mount namespace of the others.
+	// The thread requires its own root and working folder before it may leave the shared mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("making a mount namespace: %w", err)
+		return fmt.Errorf("creating a mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making the mounts private: %w", err)
@@ -135,14 +135,14 @@ func (p Place) mountRoot() error {
 	return nil
 }
 
-// shared are the folders that are mounted as they are.
+// shared returns the folders that are mounted unchanged.
 func (p Place) shared() map[string]string {
 	all := map[string]string{"/dev": "/dev"}
 	maps.Copy(all, p.Shared)
 	return all
 }
 
-// Leave takes the view apart. What was not mounted is no error: Enter may have failed half-way.
+// Leave unmounts the view. A missing mount is no error: Enter may have failed.
 func (p Place) Leave() error {
 	mounts := []string{filepath.Join(p.View(), "proc"), p.View(), p.Scratch}
 	for inside := range p.shared() {

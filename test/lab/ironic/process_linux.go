@@ -19,37 +19,37 @@ import (
 )
 
 const (
-	// startLimit is how long Ironic may take from its start to a working conductor. Five seconds are usual.
+	// startLimit is the time limit from the start to a working conductor, usually five seconds.
 	startLimit = 2 * time.Minute
-	// stopLimit is how long Ironic may take to end by itself.
+	// stopLimit is the time limit for the end of Ironic after SIGTERM.
 	stopLimit = 15 * time.Second
-	// program is Ironic itself, which the EntryPoint becomes.
+	// program is Ironic itself, which the EntryPoint executes.
 	program = "/usr/bin/ironic"
-	// pollEvery is how often a starting Ironic is asked whether it works.
+	// pollEvery is the interval of probes of a starting Ironic.
 	pollEvery = 100 * time.Millisecond
 )
 
-// Options say how Run starts an Ironic.
+// Options are the settings of Run.
 type Options struct {
-	// Root is a root file system of EnsureRoot. It is not changed.
+	// Root is a root file system of EnsureRoot, which does not change.
 	Root string
-	// Config is how Ironic is set up. Without an Address it is 127.0.0.1, without a Port a free one.
+	// Config is the configuration of Ironic. The default Address is 127.0.0.1, the default Port a free one.
 	Config Config
-	// Credentials must hold for the address. Without a user name they are made for it.
+	// Credentials must be valid for the address. Without a user name they are created.
 	Credentials Credentials
 	// NetworkNamespace is the file of the network namespace to run in. Default: that of this process.
 	NetworkNamespace string
-	// State is a folder of this machine for what Ironic writes, such as its database. Default: memory.
+	// State is a folder of this machine for the files of Ironic, such as its database. Default: memory.
 	State string
-	// KeepsDatabase starts Ironic with the database and the users that an earlier one left in State.
+	// KeepsDatabase keeps the database and the users of an earlier Ironic in State.
 	KeepsDatabase bool
-	// Log takes what Ironic writes. Default: nowhere.
+	// Log receives the output of Ironic. Nil discards it.
 	Log io.Writer
 }
 
-// Process is a running Ironic. Without a State its database is in memory and gone when it stops.
+// Process is a running Ironic. Without a State its database is in memory and ends with it.
 type Process struct {
-	// Config and Credentials are complete: every default is filled in.
+	// Config and Credentials are complete, with all defaults.
 	Config      Config
 	Credentials Credentials
 
@@ -62,8 +62,8 @@ type Process struct {
 	keepsDatabase bool
 }
 
-// Run starts Ironic from its root file system and returns when its conductor works. It needs root. Everything it makes
-// lives in a mount namespace of its own and ends with it; the processes end when this process does.
+// Run starts Ironic from its root file system and blocks until its conductor works. It requires root. All mounts are in
+// their own mount namespace and end with it. The processes end with this process.
 func Run(ctx context.Context, options Options) (*Process, error) {
 	process, content, err := prepare(options)
 	if err != nil {
@@ -98,10 +98,10 @@ func Run(ctx context.Context, options Options) (*Process, error) {
 	return process, nil
 }
 
-// prepare fills in the defaults and makes the files of ConfigDir.
+// prepare sets the defaults and creates the files of ConfigDir.
 func prepare(options Options) (*Process, map[string][]byte, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil, errors.New("starting a program in a root file system of its own needs root")
+		return nil, nil, errors.New("starting a program in a root file system requires root")
 	}
 	config := options.Config
 	setDefault(&config.Address, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
@@ -126,25 +126,25 @@ func prepare(options Options) (*Process, map[string][]byte, error) {
 	}, content, nil
 }
 
-// Endpoint is the URL of the API.
+// Endpoint returns the URL of the API.
 func (p *Process) Endpoint() string { return p.Config.Endpoint() }
 
-// Client is a client of this Ironic.
+// Client returns a client of this Ironic.
 func (p *Process) Client() (*gophercloud.ServiceClient, error) {
 	return NewClient(p.Endpoint(), p.Credentials, p.dial)
 }
 
-// Dial opens a connection in the network namespace of this Ironic.
+// Dial returns a dialer in the network namespace of this Ironic.
 func (p *Process) Dial() Dialer { return p.dial }
 
-// Done is closed when Ironic has ended, for any reason, and nothing of it is left.
+// Done is closed when Ironic has ended and its mounts are removed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Stop ends Ironic, by force after 15 seconds or when the context ends, and returns when nothing of it is left.
+// Stop ends Ironic, with SIGKILL after 15 seconds or the end of the context, and blocks until its mounts are removed.
 func (p *Process) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	// A process that has ended already needs no signal.
+	// Signal fails only for a process that has ended.
 	_ = p.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
@@ -155,13 +155,13 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.ended
 }
 
-// live is the whole life of one Ironic, on one thread. It reports on started once Ironic runs, or why it does not.
+// live runs one Ironic on one thread until its end. It reports on started when Ironic runs, or the error.
 func (p *Process) live(ctx context.Context, place Place, content map[string][]byte, started chan<- error) error {
 	if err := place.Enter(); err != nil {
 		started <- errors.Join(err, place.Leave())
 		return nil
 	}
-	// Ironic outlives the context of the call that starts it.
+	// Ironic outlives the context of the caller.
 	if err := p.start(context.WithoutCancel(ctx), place.View(), content); err != nil {
 		started <- errors.Join(err, place.Leave())
 		return nil
@@ -191,7 +191,7 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 	}
 	p.command = exec.CommandContext(ctx, command[0], append(command[1:], "--config-file", ConfigDir+"/"+configFile)...)
 	p.command.Dir = "/"
-	// What Ironic needs to find its programs and to write text.
+	// PATH, the folder of the user, and the encoding.
 	p.command.Env = []string{"PATH=/usr/sbin:/usr/bin", "HOME=" + StateDir, "LC_ALL=C.UTF-8"}
 	p.command.Stdout, p.command.Stderr = p.tail, p.tail
 	p.command.WaitDelay = time.Second
@@ -200,13 +200,13 @@ func (p *Process) start(ctx context.Context, root string, content map[string][]b
 		// All processes of Ironic end with it.
 		Cloneflags: syscall.CLONE_NEWPID,
 		Credential: &syscall.Credential{Uid: UserID, Gid: UserID},
-		// The thread that starts Ironic lives as long as Ironic, so this is the end of the whole process.
+		// The thread that starts Ironic lives as long as Ironic, so this signal means the end of this process.
 		Pdeathsig: syscall.SIGKILL,
 	}
 	return p.command.Start()
 }
 
-// waitReady waits for a conductor that offers a driver: an API alone answers before that.
+// waitReady waits for a conductor with a driver. The API answers before that.
 func (p *Process) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -219,7 +219,7 @@ func (p *Process) waitReady(ctx context.Context) error {
 	defer ticker.Stop()
 	var last error
 	for {
-		if last = p.ask(ctx, client); last == nil {
+		if last = p.request(ctx, client); last == nil {
 			return nil
 		}
 		select {
@@ -232,7 +232,7 @@ func (p *Process) waitReady(ctx context.Context) error {
 	}
 }
 
-func (p *Process) ask(ctx context.Context, client *http.Client) error {
+func (p *Process) request(ctx context.Context, client *http.Client) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Endpoint()+"drivers/redfish", nil)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (p *Process) ask(ctx context.Context, client *http.Client) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking for the driver redfish: %s", response.Status)
+		return fmt.Errorf("reading the driver redfish: %s", response.Status)
 	}
 	return nil
 }

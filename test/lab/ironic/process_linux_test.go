@@ -21,14 +21,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
-// stepLimitOfTest is how long a node may take to its next stable state on a busy machine.
+// stepLimitOfTest is the time limit for the next stable state of a node on a busy machine.
 const stepLimitOfTest = time.Minute
 
-// testRoot is the root file system of Ironic, or the end of the test where nothing can be started in one.
+// testRoot returns the root file system of Ironic, or skips the test.
 func testRoot(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("starting Ironic in its own root file system needs root")
+		t.Skip("requires root to start Ironic in its own root file system")
 	}
 	root, _, err := EnsureRoot(t.Context(), os.Stderr)
 	if err != nil {
@@ -37,7 +37,7 @@ func testRoot(t *testing.T) string {
 	return root
 }
 
-// start runs an Ironic for the time of a test.
+// start runs an Ironic until the end of the test.
 func start(t *testing.T, options Options) *Process {
 	t.Helper()
 	options.Root, options.Log = testRoot(t), t.Output()
@@ -77,7 +77,6 @@ func (m *machine) get(t *testing.T) *nodes.Node {
 	return node
 }
 
-// set changes one field of the node.
 func (m *machine) set(t *testing.T, path string, value any) {
 	t.Helper()
 	_, err := nodes.Update(t.Context(), m.client, m.id,
@@ -87,14 +86,14 @@ func (m *machine) set(t *testing.T, path string, value any) {
 	}
 }
 
-// change asks for a provision state and waits until the node is in the state that is wanted.
+// change requests a provision state and waits for a given state.
 func (m *machine) change(t *testing.T, request nodes.ProvisionStateOpts, want nodes.ProvisionState) *nodes.Node {
 	t.Helper()
 	if err := nodes.ChangeProvisionState(t.Context(), m.client, m.id, request).ExtractErr(); err != nil {
 		t.Fatalf("%s: %v", request.Target, err)
 	}
 	return m.wait(t, func(node *nodes.Node) bool {
-		// A refused verification ends in the state that it began in.
+		// A refused verification returns to its initial state.
 		stable := node.TargetProvisionState == "" || strings.HasSuffix(node.ProvisionState, "failed")
 		if stable && node.ProvisionState != string(want) {
 			t.Fatalf("%s: node is %s, want %s: %s", request.Target, node.ProvisionState, want, node.LastError)
@@ -103,7 +102,7 @@ func (m *machine) change(t *testing.T, request nodes.ProvisionStateOpts, want no
 	})
 }
 
-// switchPower asks for a power state and waits until that is over.
+// switchPower requests a power state and waits for it.
 func (m *machine) switchPower(t *testing.T, target nodes.TargetPowerState) *nodes.Node {
 	t.Helper()
 	err := nodes.ChangePowerState(t.Context(), m.client, m.id, nodes.PowerStateOpts{Target: target}).ExtractErr()
@@ -135,7 +134,7 @@ func (m *machine) wait(t *testing.T, reached func(*nodes.Node) bool) *nodes.Node
 
 func TestClientsAreChecked(t *testing.T) {
 	process := start(t, Options{})
-	stranger, err := NewCredentials(time.Now(), process.Config.Address)
+	foreign, err := NewCredentials(time.Now(), process.Config.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestClientsAreChecked(t *testing.T) {
 		"right":          {credentials: process.Credentials},
 		"wrong password": {with(process.Credentials, func(c *Credentials) { c.Password = "guess" }), "401"},
 		"wrong user":     {with(process.Credentials, func(c *Credentials) { c.Username = "guest" }), "401"},
-		"wrong CA":       {with(process.Credentials, func(c *Credentials) { c.CA = stranger.CA }), "unknown authority"},
+		"wrong CA":       {with(process.Credentials, func(c *Credentials) { c.CA = foreign.CA }), "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := NewClient(process.Endpoint(), test.credentials, nil)
@@ -180,16 +179,16 @@ func TestStopLeavesNothing(t *testing.T) {
 		t.Errorf("%s holds %v, %v", os.TempDir(), left, err)
 	}
 	if err := process.Stop(t.Context()); err != nil {
-		t.Errorf("stopping it again: %v", err)
+		t.Errorf("stopping Ironic again: %v", err)
 	}
 	if err := process.command.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("the process is left: %v", err)
+		t.Errorf("the process remains: %v", err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), os.TempDir()) {
-		t.Errorf("mounts are left in %s: %v", os.TempDir(), err)
+		t.Errorf("mounts remain in %s: %v", os.TempDir(), err)
 	}
-	// The root file system is shared by all: nothing may have been written to it.
+	// All tests share the root file system, so it must not change.
 	written, err := filepath.Glob(filepath.Join(testRoot(t), StateDir, "*"))
 	if err != nil || len(written) > 0 {
 		t.Errorf("the root file system was written to: %v, %v", written, err)
@@ -203,7 +202,7 @@ func TestRunEndsWhenItCannotStart(t *testing.T) {
 		t.Fatalf("starting a second Ironic on the same port: %v", err)
 	}
 	if _, err := Run(t.Context(), Options{Root: t.TempDir()}); err == nil {
-		t.Fatal("an Ironic started from an empty folder")
+		t.Fatal("Ironic started from an empty folder")
 	}
 }
 
@@ -227,11 +226,11 @@ func TestRunInNetworkNamespace(t *testing.T) {
 	}
 }
 
-// newNetworkNamespace makes a network namespace with a loopback interface that ends with the test.
+// newNetworkNamespace creates a network namespace with a loopback interface until the end of the test.
 func newNetworkNamespace(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("making a network namespace needs root")
+		t.Skip("requires root to create a network namespace")
 	}
 	ready, end, ended := make(chan string, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -252,7 +251,7 @@ func newNetworkNamespace(t *testing.T) string {
 	t.Cleanup(func() {
 		close(end)
 		if err := <-ended; err != nil {
-			t.Errorf("making a network namespace: %v", err)
+			t.Errorf("creating a network namespace: %v", err)
 		}
 	})
 	return <-ready

@@ -24,21 +24,21 @@ import (
 
 const userData = "#cloud-config\nhostname: m0\n"
 
-// configDrive is a config drive as an operator hands it over.
+// configDrive is a config drive in the form of BMO.
 var configDrive = map[string]any{
 	"meta_data":    map[string]any{"name": "m0", "local-hostname": "m0"},
 	"network_data": map[string]any{"links": []any{map[string]any{"id": "eth0", "type": "phy"}}},
 	"user_data":    userData,
 }
 
-// computed is a computer with what Ironic knows of it.
+// computed is a computer with its node in Ironic.
 type computed struct {
 	*computer.Computer
 	name, mac string
 }
 
-// TestRedfish tells the lives of machines with Ironic's own redfish driver, the board controllers of the lab, and its
-// agent. One Ironic serves them side by side.
+// TestRedfish runs lives of machines with Ironic's own redfish driver, the BMCs of the lab, and its agent. One Ironic
+// serves them in parallel.
 func TestRedfish(t *testing.T) {
 	state := t.TempDir()
 	images := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(state, ImagesDir))))
@@ -91,18 +91,17 @@ func TestRedfish(t *testing.T) {
 }
 
 type redfishLab struct {
-	// test is that of all machines, which outlive single stories.
+	// test outlives single stories.
 	test   *testing.T
 	client *gophercloud.ServiceClient
 	server *bmc.Server
 	wires  *computer.Network
-	// state is the folder of Ironic.
-	state string
+	state  string
 }
 
-const boardPassword = "secret"
+const bmcPassword = "secret"
 
-// add makes a computer with its board controller.
+// add adds a computer with its BMC.
 func (l redfishLab) add(t *testing.T, number byte) *computed {
 	t.Helper()
 	made := &computed{name: fmt.Sprintf("m%d", number), mac: network.HardwareAddress(number).String()}
@@ -112,17 +111,17 @@ func (l redfishLab) add(t *testing.T, number byte) *computed {
 		Failed: func(err error) { l.test.Errorf("the agent of %s ended: %v", made.name, err) },
 	})
 	l.test.Cleanup(func() { _ = made.PowerOff(context.Background()) })
-	if err := l.server.Add(made.name, "operator", boardPassword, made); err != nil {
+	if err := l.server.Add(made.name, "operator", bmcPassword, made); err != nil {
 		t.Fatal(err)
 	}
 	return made
 }
 
-// enroll makes the node of a computer, as BMO does.
+// enroll creates the node of a computer, as BMO does.
 func (l redfishLab) enroll(t *testing.T, of *computed, password string) *machine {
 	t.Helper()
 	server, system := bmc.RedfishAddress(of.name)
-	node, err := nodes.Create(t.Context(), l.client, RedfishNode("metal3~"+of.name, Board{
+	node, err := nodes.Create(t.Context(), l.client, RedfishNode("metal3~"+of.name, BMC{
 		Address: l.wires.Actual(server), System: system, Username: "operator", Password: password,
 	})).Extract()
 	if err != nil {
@@ -137,11 +136,11 @@ func (l redfishLab) enroll(t *testing.T, of *computed, password string) *machine
 	return &machine{client: l.client, id: node.UUID}
 }
 
-// available is a machine that is manageable and was cleaned.
+// available returns a machine that is manageable and was cleaned.
 func (l redfishLab) available(t *testing.T, number byte) (*machine, *computed) {
 	t.Helper()
 	machine := l.add(t, number)
-	m := l.enroll(t, machine, boardPassword)
+	m := l.enroll(t, machine, bmcPassword)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 	machine.expect(t, "")
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.Available)
@@ -149,7 +148,7 @@ func (l redfishLab) available(t *testing.T, number byte) (*machine, *computed) {
 	return m, machine
 }
 
-// useImage names an image as BMO does.
+// useImage sets the image as BMO does.
 func (l redfishLab) useImage(t *testing.T, m *machine, name, checksum string) {
 	t.Helper()
 	m.set(t, "/instance_info", map[string]any{
@@ -176,7 +175,7 @@ func (c *computed) expect(t *testing.T, want string) {
 func (l redfishLab) testLife(t *testing.T) {
 	t.Helper()
 	inspected := l.add(t, 30)
-	m := l.enroll(t, inspected, boardPassword)
+	m := l.enroll(t, inspected, bmcPassword)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetInspect}, nodes.Manageable)
 	inspected.expect(t, "boot ramdisk, off")
@@ -205,8 +204,8 @@ func (l redfishLab) testLife(t *testing.T) {
 	}
 }
 
-// testImages deploys an image that has another content, which the agent sees, and one that is not there, which Ironic
-// sees before the machine boots. After a failure the ramdisk runs on.
+// testImages deploys an image with another content, which the agent detects, and a missing one, which Ironic detects
+// before the machine boots. After a failure the ramdisk stays on.
 func (l redfishLab) testImages(t *testing.T) {
 	t.Helper()
 	m, machine := l.available(t, 32)
@@ -235,15 +234,15 @@ func (l redfishLab) testCredentials(t *testing.T) {
 	if !strings.Contains(node.LastError, "wrong user name or password") && !strings.Contains(node.LastError, "401") {
 		t.Errorf("last_error does not name the credentials: %s", node.LastError)
 	}
-	m.set(t, "/driver_info/redfish_password", boardPassword)
+	m.set(t, "/driver_info/redfish_password", bmcPassword)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 }
 
-// testUncleaned makes a node available that is not to be cleaned: no ramdisk boots.
+// testUncleaned makes a node available without cleaning: no ramdisk boots.
 func (l redfishLab) testUncleaned(t *testing.T) {
 	t.Helper()
 	machine := l.add(t, 36)
-	m := l.enroll(t, machine, boardPassword)
+	m := l.enroll(t, machine, bmcPassword)
 	m.set(t, "/automated_clean", false)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.Available)
@@ -265,21 +264,21 @@ func (l redfishLab) testPower(t *testing.T) {
 	if node := m.switchPower(t, nodes.SoftPowerOff); node.PowerState != "power off" {
 		t.Errorf("after a soft power off: %s, %s", node.PowerState, node.LastError)
 	}
-	// The disk is what it boots from, now and for ever.
+	// The machine boots from its disk from now on.
 	if node := m.switchPower(t, nodes.PowerOn); node.PowerState != "power on" {
 		t.Errorf("after power on: %s, %s", node.PowerState, node.LastError)
 	}
 	machine.expect(t, "off, boot disk")
 }
 
-// testSilence boots a ramdisk whose agent says nothing.
+// testSilence boots a ramdisk whose agent sends nothing.
 func (l redfishLab) testSilence(t *testing.T) {
 	t.Helper()
 	m, machine := l.available(t, 35)
 	machine.Mute()
 	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
-	// The state comes before its reason.
+	// The state is set before last_error.
 	node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
 	if !strings.Contains(node.LastError, "Timeout reached while waiting for callback") {
 		t.Errorf("last_error does not name the silence: %s", node.LastError)

@@ -20,30 +20,30 @@ import (
 const (
 	debianMirror  = "http://deb.debian.org/debian"
 	debianRelease = "trixie"
-	// ironicVersion is the release series that the configuration and the corrections are written for.
+	// ironicVersion is the release series of the configuration and the corrections.
 	ironicVersion = "29"
-	// rootPrefix is how the folders of the cache begin that hold a root file system.
+	// rootPrefix is the prefix of root file systems in the cache.
 	rootPrefix = "ironic-"
-	// recipe is raised when the way of building the base changes and its list of packages does not.
+	// recipe changes when the build of the base changes without its list of packages.
 	recipe = "1"
 )
 
-// packages are installed without what they recommend.
+// packages are installed without recommended packages.
 var packages = []string{
 	"ironic-common",
-	// What builds the ISO image of a config drive.
+	// genisoimage builds the ISO image of a config drive.
 	"genisoimage",
-	// What serves images and the API with TLS, addresses, and the first program of a machine that boots from the network.
+	// These serve images and the API with TLS, addresses, and the boot program of machines that boot from the network.
 	"apache2-bin", "dnsmasq-base", "ipxe",
 	"ca-certificates",
 	// Programs that the scripts of the image call.
 	"crudini", "curl", "ipcalc-ng", "ipmitool", "iproute2", "jq", "libcap2-bin", "procps", "python3-watchdog",
-	// debootstrap and apt do not see that the cryptography of Python needs it.
+	// debootstrap and apt miss this dependency of the cryptography module of Python.
 	"python3-cffi-backend",
 }
 
-// pruned is what no running Ironic reads: documentation, translations, tests, caches, the package's own configuration,
-// tools of the web server in Perl.
+// pruned are files that a running Ironic does not read: documentation, translations, tests, caches, the configuration
+// of the package, tools of the web server in Perl.
 var pruned = []string{
 	"dev/*", "etc/ironic", "etc/dpkg/dpkg.cfg.d/lab", "tmp/*", "usr/sbin/policy-rc.d",
 	"usr/lib/ipxe/ipxe*", "usr/lib/*-linux-gnu/perl/*", "usr/share/perl/*",
@@ -53,9 +53,9 @@ var pruned = []string{
 	"var/cache/apt/*", "var/cache/debconf/*", "var/lib/apt/lists/*", "var/log/*",
 }
 
-// EnsureRoot returns the root file system of Ironic and the key of its content, building it first when the cache has
-// none. That takes minutes, root, debootstrap and a Debian mirror; later calls cost a hash. Do not write to the
-// folder. A Debian point release does not change the key: the first build stays until the cache is emptied.
+// EnsureRoot returns the root file system of Ironic and the key of its content, and builds it if the cache lacks it.
+// That takes minutes and requires root, debootstrap and a Debian mirror. Do not write to the folder. A Debian point
+// release does not change the key: the first build stays until the cache is emptied.
 func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err error) {
 	key = RootKey()
 	base, err := ensureBase(ctx, progress)
@@ -74,8 +74,7 @@ func EnsureRoot(ctx context.Context, progress io.Writer) (dir, key string, err e
 	return dir, key, nil
 }
 
-// CachedRoot is the folder of EnsureRoot where the cache has it, and empty where it has not. It makes nothing, for
-// tests that must not take minutes.
+// CachedRoot returns the folder of EnsureRoot, or an empty path if the cache lacks it.
 func CachedRoot() (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {
@@ -90,18 +89,18 @@ func CachedRoot() (string, error) {
 	return dir, nil
 }
 
-// baseKey changes with all that makes the base.
+// baseKey returns a hash of the inputs of the base.
 func baseKey() string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.GOARCH, debianRelease, ironicVersion, packages, pruned, corrections)
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }
 
-// ensureBase is Debian with Ironic, without anything of the lab.
+// ensureBase returns the folder of Debian with Ironic, without files of the lab.
 func ensureBase(ctx context.Context, progress io.Writer) (string, error) {
 	dir, err := ensureDir("ironic-base-"+baseKey(), func(partial string) error {
 		if os.Geteuid() != 0 {
-			return errors.New("debootstrap needs root: run this as root once, the result is cached")
+			return errors.New("debootstrap requires root: run this as root once")
 		}
 		if err := image.EnsureDebootstrap(ctx, progress); err != nil {
 			return err
@@ -109,7 +108,7 @@ func ensureBase(ctx context.Context, progress io.Writer) (string, error) {
 		return buildBase(ctx, partial, progress)
 	})
 	if err != nil {
-		return "", fmt.Errorf("building the Debian that Ironic runs on: %w", err)
+		return "", fmt.Errorf("building the Debian of Ironic: %w", err)
 	}
 	return dir, nil
 }
@@ -124,7 +123,7 @@ func buildBase(ctx context.Context, dir string, progress io.Writer) error {
 		"path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/locale/*\npath-exclude=/usr/share/man/*\n"); err != nil {
 		return err
 	}
-	// No service may start in the folder.
+	// No service may start during the installation.
 	if err := steps.write("usr/sbin/policy-rc.d", 0o755, "#!/bin/sh\nexit 101\n"); err != nil {
 		return err
 	}
@@ -144,7 +143,7 @@ func buildBase(ctx context.Context, dir string, progress io.Writer) error {
 	return prune(dir)
 }
 
-// checkVersion refuses a Debian that packages another Ironic than the lab is written for.
+// checkVersion returns an error if Debian packages another Ironic than that of the lab.
 func checkVersion(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, pythonPackages, "ironic-[0-9]*.egg-info"))
 	if err != nil {
@@ -155,7 +154,7 @@ func checkVersion(dir string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("debian %s has %q, but the lab is written for Ironic %s",
+	return fmt.Errorf("debian %s has %q, but the lab requires Ironic %s",
 		debianRelease, found, ironicVersion)
 }
 
@@ -167,15 +166,15 @@ func prune(dir string) error {
 		}
 		for _, path := range paths {
 			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("removing what Ironic does not need: %w", err)
+				return fmt.Errorf("removing unused files: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// ensureDir returns a folder of the cache, filling it under another name first when it is not there. A second caller,
-// in this process or another, waits for the first.
+// ensureDir returns a folder of the cache. It creates a missing one under another name first. Another caller, in any
+// process, waits for the first.
 func ensureDir(name string, fill func(partial string) error) (string, error) {
 	cache, err := binaries.CacheDir()
 	if err != nil {

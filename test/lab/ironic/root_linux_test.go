@@ -123,9 +123,9 @@ func TestCheckVersion(t *testing.T) {
 		installed string
 		refused   bool
 	}{
-		"the one of the lab": {"ironic-29.0.5.egg-info", false},
-		"a newer one":        {"ironic-32.0.0.egg-info", true},
-		"a client of it":     {"ironic_inspector_client-29.0.0.egg-info", true},
+		"the version of the lab": {"ironic-29.0.5.egg-info", false},
+		"a newer one":            {"ironic-32.0.0.egg-info", true},
+		"a client of Ironic":     {"ironic_inspector_client-29.0.0.egg-info", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -141,7 +141,7 @@ func TestCheckVersion(t *testing.T) {
 
 func TestInstall(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("giving a folder to the user of Ironic needs root")
+		t.Skip("requires root to change the owner of a folder")
 	}
 	dir := t.TempDir()
 	if err := install(dir); err != nil {
@@ -158,7 +158,7 @@ func TestInstall(t *testing.T) {
 
 func TestEnsureRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("building a root file system needs root")
+		t.Skip("requires root to build a root file system")
 	}
 	first, key, err := EnsureRoot(t.Context(), t.Output())
 	if err != nil {

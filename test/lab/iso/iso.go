@@ -1,6 +1,7 @@
 // Package iso reads images of ISO 9660: config drives, and the virtual media that Ironic builds.
 //
-// Images without Rock Ridge names are refused: the names in plain ISO 9660 are cut and mean nothing to cloud-init.
+// It returns an error for images without Rock Ridge names: plain ISO 9660 truncates names, which cloud-init does not
+// find.
 package iso
 
 import (
@@ -15,31 +16,30 @@ import (
 )
 
 const (
-	// Limit is how many bytes an image may have.
+	// Limit is the maximum size of an image in bytes.
 	Limit = 256 << 20
-	// maxDepth is how deep its folders may be. A broken one could contain itself.
+	// maxDepth is the maximum depth of folders. A broken image could contain itself.
 	maxDepth = 10
 )
 
-// ReadPacked reads the files of a config drive as Ironic holds it, by their paths: base64, in it gzip, in it an image.
+// ReadPacked reads the files of a config drive in the format of Ironic, by their paths: an image in gzip in base64.
 func ReadPacked(body io.Reader) (map[string][]byte, error) {
-	// The decoder passes over line breaks by itself.
+	// The decoder skips line breaks.
 	compressed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, body))
 	if err != nil {
-		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
+		return nil, fmt.Errorf("unpacking gzip in base64: %w", err)
 	}
 	image, err := io.ReadAll(io.LimitReader(compressed, Limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("unpacking it, which has to be gzip in base64: %w", err)
+		return nil, fmt.Errorf("unpacking gzip in base64: %w", err)
 	}
 	if len(image) > Limit {
-		return nil, fmt.Errorf("it has more than %d MiB", Limit>>20)
+		return nil, fmt.Errorf("the content has more than %d MiB", Limit>>20)
 	}
 	return Read(image)
 }
 
-// Read reads the files of an image, by their paths. The library trusts the lengths in the image and fails hard when one
-// points outside.
+// Read reads the files of an image, by their paths. The library panics if a length in the image is invalid.
 func Read(content []byte) (files map[string][]byte, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
@@ -69,7 +69,7 @@ func readFolder(folder *iso9660.File, place string, depth int, files map[string]
 	if err != nil {
 		return fmt.Errorf("reading the folder /%s: %w", place, err)
 	}
-	// Each folder has itself and its parent in it.
+	// Each folder contains itself and its parent.
 	if len(all) < 2 {
 		return fmt.Errorf("reading the folder /%s: the image is cut off", place)
 	}
@@ -79,7 +79,7 @@ func readFolder(folder *iso9660.File, place string, depth int, files map[string]
 	}
 	for _, child := range children {
 		name := path.Join(place, child.Name())
-		// Plain ISO 9660 knows no permissions.
+		// Plain ISO 9660 has no permissions.
 		if child.Mode().Perm() == 0 {
 			return fmt.Errorf("the name of /%s may have been cut: pack the image with Rock Ridge names", name)
 		}

@@ -22,7 +22,7 @@ func TestImagesAreReadAsTheyWerePacked(t *testing.T) {
 		"openstack/content/A file, with a Long Name.x.y": strings.Repeat("0123456789", 50000),
 		"empty": "",
 	}
-	// Ironic uses the first of these that it finds. The options are those that leave the Rock Ridge names out.
+	// Ironic uses the first installed one. The options omit the Rock Ridge names.
 	for maker, plain := range map[string][]string{"genisoimage": nil, "mkisofs": nil, "xorrisofs": {"--norock"}} {
 		t.Run(maker, func(t *testing.T) {
 			image := isotest.Make(t, maker, files, "-J", "-r")
@@ -44,7 +44,7 @@ func TestImagesAreReadAsTheyWerePacked(t *testing.T) {
 			}
 			_, err = iso.Read(isotest.Make(t, maker, files, plain...))
 			if err == nil || !strings.Contains(err.Error(), "Rock Ridge") {
-				t.Errorf("with names that were cut: %v", err)
+				t.Errorf("with truncated names: %v", err)
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func TestImagesAreReadAsTheyWerePacked(t *testing.T) {
 	}
 }
 
-// pack compresses an image as Ironic stores it, with line breaks as some programs add.
+// pack compresses an image as Ironic stores it, with line breaks.
 func pack(t *testing.T, image []byte) string {
 	t.Helper()
 	var compressed bytes.Buffer

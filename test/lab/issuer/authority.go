@@ -36,7 +36,7 @@ func (r *issuerReconciler) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// users are the issuers that may read a Secret.
+// users returns the issuers that may read a Secret.
 func (r *issuerReconciler) users(ctx context.Context, secret client.Object) []ctrl.Request {
 	if r.kind == clusterIssuerKind {
 		if secret.GetNamespace() != Namespace {
@@ -61,7 +61,7 @@ func (r *issuerReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	return ctrl.Result{}, writeStatus(ctx, r.client, object, condition, nil)
 }
 
-// readIssuer finds out who signs for an issuer. A nil authority means that certificates sign themselves.
+// readIssuer returns the authority of an issuer. A nil authority means self-signed certificates.
 func readIssuer(ctx context.Context, secrets client.Reader, object *unstructured.Unstructured) (
 	*authority, *problem, error,
 ) {
@@ -94,16 +94,16 @@ func readIssuer(ctx context.Context, secrets client.Reader, object *unstructured
 	return found, nil, nil
 }
 
-// requests asks for all objects of a kind, of those that the options leave.
+// requests returns requests for the selected objects of a kind.
 func requests(ctx context.Context, reader client.Reader, kind string, options ...client.ListOption) []ctrl.Request {
 	list := newList(kind)
 	if err := reader.List(ctx, list, options...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Unable to list", "kind", kind)
 		return nil
 	}
-	asked := make([]ctrl.Request, len(list.Items))
+	requests := make([]ctrl.Request, len(list.Items))
 	for i := range list.Items {
-		asked[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&list.Items[i])
 	}
-	return asked
+	return requests
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// certificateReconciler keeps the Secrets of Certificates as the Certificates want them.
+// certificateReconciler maintains the Secrets of Certificates.
 type certificateReconciler struct {
 	client client.Client
 	secret client.Reader
@@ -30,8 +30,8 @@ func (r *certificateReconciler) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// neighbours are the Certificates of a namespace, and all for what is cluster-wide. They are few, and looking at one
-// that is in order writes nothing.
+// neighbours returns the Certificates of a namespace, or all for a cluster-wide object. They are few, and a reconcile
+// of a valid one writes nothing.
 func (r *certificateReconciler) neighbours(ctx context.Context, object client.Object) []ctrl.Request {
 	namespace := object.GetNamespace()
 	if namespace == Namespace {
@@ -40,7 +40,7 @@ func (r *certificateReconciler) neighbours(ctx context.Context, object client.Ob
 	return requests(ctx, r.client, certificateKind, client.InNamespace(namespace))
 }
 
-// Reconcile signs a certificate where one is due and reports it.
+// Reconcile signs a certificate if required, and sets the condition Ready.
 func (r *certificateReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := newObject(certificateKind)
 	if err := r.client.Get(ctx, request.NamespacedName, object); err != nil {
@@ -65,12 +65,12 @@ func (r *certificateReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 	return ctrl.Result{RequeueAfter: max(made.renewAt.Sub(r.now()), time.Second)}, nil
 }
 
-// issued is what is known of a certificate that was signed.
+// issued describes a signed certificate.
 type issued struct {
 	notBefore, notAfter, renewAt time.Time
 }
 
-// status are the fields of the status, nil for what was never issued.
+// status returns the fields of the status, or nil without a certificate.
 func (i issued) status() map[string]any {
 	if i.notAfter.IsZero() {
 		return nil
@@ -82,7 +82,7 @@ func (i issued) status() map[string]any {
 	}
 }
 
-// ensure signs a certificate unless the Secret holds one that is good.
+// ensure signs a certificate unless the Secret has a valid one.
 func (r *certificateReconciler) ensure(ctx context.Context, name client.ObjectKey, spec certificateSpec) (
 	issued, *problem, error,
 ) {
@@ -145,7 +145,7 @@ func (r *certificateReconciler) read(ctx context.Context, key client.ObjectKey) 
 	return &secret, err
 }
 
-// write puts the pair into the Secret and keeps all other keys.
+// write stores the pair in the Secret and keeps all other keys.
 func (r *certificateReconciler) write(
 	ctx context.Context, name client.ObjectKey, spec certificateSpec, present *corev1.Secret, made pair,
 ) (*corev1.Secret, error) {

@@ -1,15 +1,13 @@
-// Package issuer stands in for cert-manager in labs and in tests: the definitions of its kinds are cert-manager's own,
-// this small controller does the work behind them.
+// Package issuer replaces cert-manager in labs and tests: a small controller for the CRDs of cert-manager.
 //
-// It signs every Certificate whose issuer is a selfSigned or CA Issuer or ClusterIssuer, renews it in time, reports
-// Ready on issuers and certificates, and puts the certificate of the authority into the webhooks and definitions that
-// carry the annotation cert-manager.io/inject-ca-from. That is what Cluster API and its providers use cert-manager for.
+// It signs and renews every Certificate of a selfSigned or CA Issuer or ClusterIssuer, sets Ready on issuers and
+// certificates, and injects the certificate of the authority into webhooks and CRDs with the annotation
+// cert-manager.io/inject-ca-from. Cluster API and its providers use no other feature.
 //
-// It refuses everything else, by name: a Certificate with a field that is unknown here, or an issuer of another type,
-// becomes not Ready with a message that says so. Keys are ECDSA P-256 and are made anew at every issue,
-// unless the Certificate says that its key stays. There is no validating webhook, so mistakes show up in the conditions
-// and not at apply.
+// A Certificate with an unsupported field, or an issuer of another type, is not Ready, with a message. Keys are ECDSA
+// P-256 and are replaced at every issue, unless the Certificate keeps its key. There is no validating webhook, so
+// errors appear in conditions only.
 //
-// Secrets are watched by their metadata and read when they are needed: nothing secret is kept in memory. The price is
-// one read per certificate for every change of any Secret in its namespace.
+// The controller watches only the metadata of Secrets and reads them when required, so that no secret is in memory.
+// Each change of a Secret costs one read per certificate of its namespace.
 package issuer

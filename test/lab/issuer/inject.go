@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// injector puts the certificate of the authority into the annotated objects of one kind.
+// injector writes the certificate of the authority into the annotated objects of one kind.
 type injector struct {
 	client client.Client
-	// live reads without a cache: definitions are large and only few of them are wanted.
+	// live reads without a cache, because CRDs are large and few are required.
 	live client.Reader
 	kind schema.GroupVersionKind
-	// empty makes an object of the kind.
+	// empty returns an empty object of the kind.
 	empty func() client.Object
-	// bundles returns where the object holds certificates of authorities.
+	// bundles returns the CA bundles of an object.
 	bundles func(client.Object) []*[]byte
 }
 
-// injectors are one for each kind that has webhooks.
+// injectors returns an injector for each kind with webhooks.
 func injectors(mgr ctrl.Manager) []*injector {
 	admission := admissionregistrationv1.SchemeGroupVersion
 	made := []*injector{
@@ -74,7 +74,7 @@ func validatingBundles(object client.Object) (found []*[]byte) {
 	return found
 }
 
-// conversionBundles finds nothing in a definition that needs no webhook.
+// conversionBundles returns nothing for a CRD without a webhook.
 func conversionBundles(object client.Object) []*[]byte {
 	definition, ok := object.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok || definition.Spec.Conversion == nil || definition.Spec.Conversion.Webhook == nil ||
@@ -99,7 +99,7 @@ func (i *injector) setup(mgr ctrl.Manager) error {
 		Complete(i)
 }
 
-// readers are the objects that want the authority of the Certificate that a Secret was made for.
+// readers returns the objects with an annotation for the Certificate of a Secret.
 func (i *injector) readers(ctx context.Context, secret client.Object) []ctrl.Request {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(i.kind)
@@ -108,16 +108,17 @@ func (i *injector) readers(ctx context.Context, secret client.Object) []ctrl.Req
 		return nil
 	}
 	wanted := secret.GetNamespace() + "/" + secret.GetAnnotations()[certificateAnnotation]
-	var asked []ctrl.Request
+	var requests []ctrl.Request
 	for _, item := range list.Items {
 		if item.Annotations[injectAnnotation] == wanted {
-			asked = append(asked, ctrl.Request{NamespacedName: client.ObjectKey{Name: item.Name}})
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Name: item.Name}})
 		}
 	}
-	return asked
+	return requests
 }
 
-// Reconcile writes the certificate of the authority, if it is there and new. Otherwise the Secret enqueues it.
+// Reconcile injects the certificate of the authority if it exists and differs. The event of a missing Secret enqueues
+// the object.
 func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := i.empty()
 	if err := i.live.Get(ctx, request.NamespacedName, object); err != nil {
@@ -129,7 +130,7 @@ func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
-		return ctrl.Result{}, fmt.Errorf("%T is no object", object)
+		return ctrl.Result{}, fmt.Errorf("%T is not an object", object)
 	}
 	changed := false
 	for _, place := range i.bundles(object) {
@@ -139,7 +140,7 @@ func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if !changed {
 		return ctrl.Result{}, nil
 	}
-	// A patch replaces the list of webhooks as a whole, so it fails if the list has changed in between.
+	// A patch replaces the whole list of webhooks, so it requires the version that was read.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := i.client.Patch(ctx, object, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("injecting the authority into %s: %w", request.Name, err)
@@ -147,11 +148,11 @@ func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// bundle reads the certificate of the authority of a Certificate. It is nil as long as there is none.
+// bundle returns the certificate of the authority of a Certificate, or nil.
 func (i *injector) bundle(ctx context.Context, reference string) ([]byte, error) {
 	namespace, name, found := strings.Cut(reference, "/")
 	if !found {
-		ctrl.LoggerFrom(ctx).Info("The annotation "+injectAnnotation+" has to be namespace/name", "value", reference)
+		ctrl.LoggerFrom(ctx).Info("The annotation "+injectAnnotation+" must be namespace/name", "value", reference)
 		return nil, nil
 	}
 	object := newObject(certificateKind)
@@ -160,7 +161,7 @@ func (i *injector) bundle(ctx context.Context, reference string) ([]byte, error)
 	}
 	spec, why := readCertificate(object)
 	if why != nil {
-		return nil, nil // The condition of the Certificate says it.
+		return nil, nil // The condition of the Certificate reports it.
 	}
 	var secret corev1.Secret
 	if err := i.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: spec.SecretName}, &secret); err != nil {

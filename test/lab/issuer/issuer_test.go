@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// patience is a limit and not an expectation.
+	// patience is the time limit of each wait.
 	patience = 30 * time.Second
 
 	namespace = "stories"
 )
 
-// world is an API server on which the issuer runs with the rights of its Deployment.
+// world is an API server with an issuer that has the RBAC rules of its Deployment.
 type world struct {
 	server *env.Server
 	stop   func()
@@ -142,7 +142,7 @@ spec:
   subject: {organizations: [stories]}
 `
 
-// TestSelfSigned is how Cluster API and its providers use cert-manager.
+// TestSelfSigned uses cert-manager as Cluster API and its providers do.
 func TestSelfSigned(t *testing.T) {
 	w, g := newWorld(t), NewWithT(t)
 	webhooks := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -166,14 +166,14 @@ func TestSelfSigned(t *testing.T) {
 
 	w.expectInjected(t, secret)
 
-	// The user deletes the Secret: the issuer creates a new one, and all its users get it.
+	// A user deletes the Secret. The issuer creates a new one, and all injected objects get it.
 	g.Expect(w.server.Client.Delete(t.Context(), secret)).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(w.secret(t.Context(), "serving-cert")(g).UID).NotTo(Equal(secret.UID))
 	}).Should(Succeed())
 	w.expectInjected(t, w.secret(t.Context(), "serving-cert")(g))
 
-	// A second start signs nothing anew.
+	// A second start issues no certificate.
 	version := w.secret(t.Context(), "serving-cert")(g).ResourceVersion
 	w.stop()
 	w.start(t)
@@ -200,8 +200,8 @@ func (w *world) expectInjected(t *testing.T, secret *corev1.Secret) {
 	}).Should(Succeed())
 }
 
-// TestClusterctl lets the real clusterctl install Cluster API: it has to leave the stand-in alone, and the stand-in has
-// to sign whatever is installed.
+// TestClusterctl installs Cluster API with the real clusterctl: clusterctl must not replace the issuer, and the issuer
+// must sign all certificates.
 func TestClusterctl(t *testing.T) {
 	w, g := newWorld(t), NewWithT(t)
 	source := components.Source{Root: w.server.Root(), Progress: os.Stderr}
@@ -236,7 +236,7 @@ func TestClusterctl(t *testing.T) {
 	}).Should(Succeed())
 }
 
-// TestAuthority proves the other ways to sign, and that answers change when their causes do.
+// TestAuthority tests CA issuers, and updates after changes.
 func TestAuthority(t *testing.T) {
 	w, g := newWorld(t), NewWithT(t)
 	w.create(t, selfSigned)
@@ -265,13 +265,13 @@ spec: {commonName: authority, isCA: true, issuerRef: {name: self}, secretName: a
 	authority, leaf := w.secret(t.Context(), "authority-cert")(g), w.secret(t.Context(), "leaf-cert")(g)
 	g.Expect(leaf.Data["ca.crt"]).To(Equal(authority.Data["tls.crt"]))
 
-	// It lasts for three seconds, so it is renewed after two, by nothing but the time.
+	// The certificate is valid for three seconds, so it is renewed after two without an event.
 	g.Eventually(func(g Gomega) {
 		g.Expect(w.secret(t.Context(), "leaf-cert")(g).Data["tls.crt"]).NotTo(Equal(leaf.Data["tls.crt"]))
 	}).Should(Succeed())
 }
 
-// TestClusterIssuer reads its Secret from the namespace of the issuer.
+// TestClusterIssuer has a Secret in the namespace of the issuer.
 func TestClusterIssuer(t *testing.T) {
 	w, g := newWorld(t), NewWithT(t)
 	w.create(t, `
@@ -298,7 +298,7 @@ spec: {commonName: authority, isCA: true, issuerRef: {kind: ClusterIssuer, name:
 	g.Eventually(w.ready(t.Context(), "Certificate", "leaf")).Should(HavePrefix("Ready=True"))
 }
 
-// TestRefusals proves that what the stand-in cannot do is said where people look.
+// TestRefusals requires conditions for unsupported features.
 func TestRefusals(t *testing.T) {
 	w, g := newWorld(t), NewWithT(t)
 	w.create(t, `

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// Name is that of the Deployment and of all that belongs to it. It tells people that this is not cert-manager.
+	// Name is the name of the Deployment and its objects. It differs from cert-manager.
 	Name = "lab-issuer"
 
 	// Program is the path of the program in its image.
 	Program = "/issuer"
 
-	// unprivileged is the user of the container. It has no rights on the node.
+	// unprivileged is the user of the container, without rights on the node.
 	unprivileged = 65532
 
 	healthPort = 9440
 )
 
-// Objects are what runs the issuer in a cluster from a container image that holds the program at the path Program. The
-// definitions of cert-manager are not among them and have to be installed before.
+// Objects returns the objects that run the issuer from a container image with the program at the path Program. The CRDs
+// of cert-manager must be installed before.
 //
-// clusterctl finds the namespace and the definitions, and leaves them alone because nothing here carries its labels.
+// clusterctl finds namespace and CRDs and does not change them, because they have none of its labels.
 func Objects(image string) []client.Object {
 	named := metav1.ObjectMeta{Name: Name, Labels: labels()}
 	inside := metav1.ObjectMeta{Namespace: Namespace, Name: Name, Labels: labels()}
@@ -53,7 +53,7 @@ func Objects(image string) []client.Object {
 
 func labels() map[string]string { return map[string]string{"app.kubernetes.io/name": Name} }
 
-// rules are what the controllers do and nothing more. Certificates may lie in any namespace, and so may their Secrets.
+// rules are the RBAC rules of the controllers. Certificates and their Secrets may be in any namespace.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{
@@ -95,7 +95,7 @@ func deployment(named metav1.ObjectMeta, image string) *appsv1.Deployment {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels()},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: Name,
-					// Control planes may be all that a cluster has.
+					// The cluster may have only control-plane nodes.
 					Tolerations: []corev1.Toleration{
 						{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
 					},

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Run runs the controllers until the context ends. The kinds of cert-manager have to be installed. HealthAddress serves
+// Run runs the controllers until the context ends. The CRDs of cert-manager must be installed. HealthAddress serves
 // /healthz and /readyz; "0" serves nothing.
 //
-// There is no leader election: two that run at once make one certificate too many, and the last one stays.
+// It has no leader election: two processes issue a redundant certificate, and the last one stays.
 func Run(ctx context.Context, restConfig *rest.Config, healthAddress string) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
@@ -37,7 +37,7 @@ func Run(ctx context.Context, restConfig *rest.Config, healthAddress string) err
 		Client:                 client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	controllers := []interface{ setup(ctrl.Manager) error }{
 		&issuerReconciler{client: mgr.GetClient(), secret: mgr.GetAPIReader(), kind: issuerKind},

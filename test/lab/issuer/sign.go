@@ -20,16 +20,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// serialBits is the size of a random serial number: large enough never to repeat.
+// serialBits is the size of a random serial number.
 const serialBits = 120
 
-// authority signs certificates. A nil authority means that certificates sign themselves.
+// authority signs certificates. A nil authority means self-signed certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// pair is what the Secret of a Certificate holds, in PEM form.
+// pair is the content of the Secret of a Certificate, in PEM format.
 type pair struct {
 	certificate, key, authority []byte
 }
@@ -41,7 +41,7 @@ func readAuthority(secret *corev1.Secret) (*authority, error) {
 		return nil, fmt.Errorf("reading the key pair in Secret %s: %w", secret.Name, err)
 	}
 	if !loaded.Leaf.IsCA {
-		return nil, fmt.Errorf("the certificate in Secret %s must not sign others: make one with isCA", secret.Name)
+		return nil, fmt.Errorf("the certificate in Secret %s is not of a CA: use one with isCA", secret.Name)
 	}
 	signer, ok := loaded.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -50,8 +50,8 @@ func readAuthority(secret *corev1.Secret) (*authority, error) {
 	return &authority{certificate: loaded.Leaf, key: signer}, nil
 }
 
-// issue makes a certificate, and a key for it unless the spec keeps the one that the Secret has. Present is nil for a
-// Secret that does not exist.
+// issue returns a certificate, and a new key unless the spec keeps the key of the Secret. Present is nil if the Secret
+// does not exist.
 func issue(spec certificateSpec, present *corev1.Secret, by *authority, now time.Time) (pair, error) {
 	template, err := newTemplate(spec, now)
 	if err != nil {
@@ -83,7 +83,7 @@ func issue(spec certificateSpec, present *corev1.Secret, by *authority, now time
 	return made, nil
 }
 
-// keptKey is the key that a certificate keeps, nil where there is none to keep.
+// keptKey returns the key that a certificate keeps, or nil.
 func keptKey(spec certificateSpec, present *corev1.Secret) *ecdsa.PrivateKey {
 	if spec.PrivateKey.RotationPolicy != keepKey || present == nil {
 		return nil
@@ -128,26 +128,25 @@ func encode(kind string, content []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
 }
 
-// inspect says whether the Secret holds what the spec asks for. A nil error means yes; the certificate is to be
-// renewed at renewAt then.
+// inspect returns an error if the Secret does not match the spec. Otherwise the certificate must be renewed at renewAt.
 func inspect(spec certificateSpec, secret *corev1.Secret, by *authority, now time.Time) (
 	certificate *x509.Certificate, renewAt time.Time, err error,
 ) {
 	if secret == nil {
-		return nil, renewAt, errors.New("there is no Secret yet")
+		return nil, renewAt, errors.New("the Secret does not exist yet")
 	}
 	loaded, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, renewAt, fmt.Errorf("the Secret holds no key pair: %w", err)
+		return nil, renewAt, fmt.Errorf("the Secret has no key pair: %w", err)
 	}
 	if !says(loaded.Leaf, spec) {
-		return nil, renewAt, errors.New("the certificate says something else than the spec")
+		return nil, renewAt, errors.New("the certificate does not match the spec")
 	}
 	signer, signedBy := loaded.Leaf, secret.Data[corev1.TLSCertKey]
 	if by != nil {
 		signer, signedBy = by.certificate, encode("CERTIFICATE", by.certificate.Raw)
 	}
-	// What is self-signed and no authority may not sign others, which CheckSignatureFrom would object to.
+	// CheckSignatureFrom would refuse a self-signed certificate that is not of a CA.
 	checked := signer.CheckSignature(loaded.Leaf.SignatureAlgorithm, loaded.Leaf.RawTBSCertificate, loaded.Leaf.Signature)
 	if checked != nil || !bytes.Equal(secret.Data[authorityKey], signedBy) {
 		return nil, renewAt, errors.New("the certificate was signed by another authority")
@@ -159,7 +158,7 @@ func inspect(spec certificateSpec, secret *corev1.Secret, by *authority, now tim
 	return loaded.Leaf, renewAt, nil
 }
 
-// says compares a certificate with what it should say.
+// says returns true if a certificate matches its spec.
 func says(certificate *x509.Certificate, spec certificateSpec) bool {
 	addresses := make([]string, len(certificate.IPAddresses))
 	for i, address := range certificate.IPAddresses {

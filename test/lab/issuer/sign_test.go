@@ -48,14 +48,14 @@ func newAuthority(t *testing.T) *authority {
 	return made
 }
 
-// TestIssue verifies certificates the way a client does.
+// TestIssue verifies certificates as a client does.
 func TestIssue(t *testing.T) {
 	for name, by := range map[string]*authority{"SelfSigned": nil, "Authority": newAuthority(t)} {
 		t.Run(name, func(t *testing.T) {
 			secret := secretOf(t, spec(), by, noon)
 			roots := x509.NewCertPool()
 			if !roots.AppendCertsFromPEM(secret.Data[authorityKey]) {
-				t.Fatal("ca.crt holds no certificate")
+				t.Fatal("ca.crt has no certificate")
 			}
 			block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
 			certificate, err := x509.ParseCertificate(block.Bytes)
@@ -70,7 +70,7 @@ func TestIssue(t *testing.T) {
 			}
 			late := x509.VerifyOptions{Roots: roots, CurrentTime: noon.Add(25 * time.Hour)}
 			if _, err := certificate.Verify(late); err == nil {
-				t.Error("the certificate is good for longer than a day")
+				t.Error("the certificate is valid for longer than a day")
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestInspect(t *testing.T) {
 	}{
 		"Good":       {"nothing changed", secretOf(t, spec(), first, noon), spec(), first, noon, ""},
 		"GoodSelf":   {"nothing changed", secretOf(t, spec(), nil, noon), spec(), nil, noon, ""},
-		"Absent":     {"the user deleted it", nil, spec(), nil, noon, "no Secret"},
+		"Absent":     {"the user deleted it", nil, spec(), nil, noon, "does not exist"},
 		"Empty":      {"the user emptied it", &corev1.Secret{}, spec(), nil, noon, "no key pair"},
 		"OtherCA":    {"the authority was replaced", secretOf(t, spec(), first, noon), spec(), second, noon, "another authority"},
 		"NowSelf":    {"the issuer changed its type", secretOf(t, spec(), first, noon), spec(), nil, noon, "another authority"},
@@ -104,16 +104,16 @@ func TestInspect(t *testing.T) {
 			spec(func(s *certificateSpec) { s.IPAddresses = s.IPAddresses[:1] }), nil, noon, "something else",
 		},
 		"Duration": {
-			"it is to last longer", secretOf(t, spec(), nil, noon),
+			"the duration changed", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.Duration = nil }), nil, noon, "something else",
 		},
 		"Usages": {
-			"it is for servers alone", secretOf(t, spec(), nil, noon),
+			"the usages changed", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.Usages = []string{"digital signature", "server auth"} }), nil, noon,
 			"something else",
 		},
 		"RenewBefore": {
-			"it is to be renewed earlier", secretOf(t, spec(), nil, noon),
+			"renewBefore changed", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.RenewBefore = &metav1.Duration{Duration: 23 * time.Hour} }), nil,
 			noon.Add(time.Hour), "renewed",
 		},
@@ -134,7 +134,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestChain signs as Ironic has it: an authority that keeps its key, and a certificate for servers alone.
+// TestChain issues the certificates of Ironic: an authority that keeps its key, and a certificate for servers only.
 func TestChain(t *testing.T) {
 	asCA := func(s *certificateSpec) {
 		s.IsCA, s.CommonName, s.PrivateKey.RotationPolicy = true, "authority", keepKey
@@ -145,7 +145,7 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(again.key) != string(first.Data[corev1.TLSPrivateKeyKey]) {
-		t.Error("the authority has another key, want the one that it had")
+		t.Error("the authority has another key, want the previous one")
 	}
 	by, err := readAuthority(first)
 	if err != nil {
@@ -157,7 +157,7 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The renewed authority verifies certificates that the first one signed.
+	// The renewed authority verifies certificates of the first one.
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(again.certificate)
 	options := x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1", CurrentTime: noon.Add(2 * time.Hour)}
@@ -166,14 +166,14 @@ func TestChain(t *testing.T) {
 	}
 	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	if _, err := certificate.Verify(options); err == nil {
-		t.Error("the certificate is good for clients too, want it for servers alone")
+		t.Error("the certificate is valid for clients, want servers only")
 	}
 }
 
 func TestReadAuthority(t *testing.T) {
 	_, err := readAuthority(secretOf(t, spec(), nil, noon))
 	if err == nil || !strings.Contains(err.Error(), "isCA") {
-		t.Errorf("error %v, want one that says how to make an authority", err)
+		t.Errorf("error %v, want one with the remedy", err)
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// problem is why an object is not Ready. It is an answer and not an error: a user has to change an object first, and
-// that change enqueues it.
+// problem is why an object is not Ready. It is not an error: a user must change an object, which enqueues it.
 type problem struct {
 	reason, message string
 }
@@ -22,7 +21,7 @@ func problemf(reason, format string, values ...any) *problem {
 	return &problem{reason: reason, message: fmt.Sprintf(format, values...)}
 }
 
-// ready is the condition of an object: true with the reason and the message, or false with those of the problem.
+// ready returns the condition of an object: true with the reason and the message, or false with those of the problem.
 func ready(object *unstructured.Unstructured, reason, message string, why *problem) metav1.Condition {
 	condition := metav1.Condition{
 		Type: readyCondition, Status: metav1.ConditionTrue, ObservedGeneration: object.GetGeneration(),

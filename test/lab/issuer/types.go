@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Namespace holds the Deployment, and the Secrets of ClusterIssuers. clusterctl looks for it by this name.
+	// Namespace is the namespace of the Deployment, and of the Secrets of ClusterIssuers. clusterctl requires this name.
 	Namespace = "cert-manager"
 
 	group   = "cert-manager.io"
@@ -22,31 +22,31 @@ const (
 	issuerKind        = "Issuer"
 	clusterIssuerKind = "ClusterIssuer"
 
-	// certificateAnnotation is on Secrets that were made for a Certificate and holds its name.
+	// certificateAnnotation is the annotation of the Secret of a Certificate with its name.
 	certificateAnnotation = group + "/certificate-name"
 
-	// injectAnnotation is on webhooks and definitions and holds namespace/name of a Certificate.
+	// injectAnnotation is the annotation of webhooks and CRDs with namespace/name of a Certificate.
 	injectAnnotation = group + "/inject-ca-from"
 
 	readyCondition = "Ready"
 
-	// keyAlgorithm and keySize are those of every key that is made here.
+	// keyAlgorithm and keySize are the type of every key.
 	keyAlgorithm, keySize = "ECDSA", 256
 
 	// keepKey is the rotation policy that keeps the key when a certificate is issued again.
 	keepKey = "Never"
 
-	// authorityKey is where a Secret holds the certificate of the authority, beside the two keys of kubernetes.io/tls.
+	// authorityKey is the key of the certificate of the authority in a Secret.
 	authorityKey = "ca.crt"
 
-	// defaultDuration is how long a certificate is valid that does not say it.
+	// defaultDuration is the default validity of a certificate.
 	defaultDuration = 90 * 24 * time.Hour
 
-	// renewFraction is the part of the duration that is left when a certificate is renewed that does not say it.
+	// renewFraction is the default remaining part of the validity at the renewal.
 	renewFraction = 3
 )
 
-// certificateSpec is all of a Certificate that is understood here.
+// certificateSpec has the supported fields of a Certificate.
 type certificateSpec struct {
 	SecretName  string           `json:"secretName"`
 	IssuerRef   issuerReference  `json:"issuerRef"`
@@ -61,14 +61,14 @@ type certificateSpec struct {
 	PrivateKey  privateKey       `json:"privateKey,omitempty"`
 }
 
-// privateKey says what kind of key there is. Only ECDSA P-256 is made, also where the algorithm is left out.
+// privateKey is the type of a key. Only ECDSA P-256 is supported, also as the default.
 type privateKey struct {
 	Algorithm      string `json:"algorithm,omitempty"`
 	Size           int    `json:"size,omitempty"`
 	RotationPolicy string `json:"rotationPolicy,omitempty"`
 }
 
-// made says whether it is a key as they are made here.
+// made returns true for the supported type.
 func (k privateKey) made() bool {
 	return (k.Algorithm == "" || k.Algorithm == keyAlgorithm) && (k.Size == 0 || k.Size == keySize)
 }
@@ -83,7 +83,7 @@ type issuerReference struct {
 	Group string `json:"group,omitempty"`
 }
 
-// issuerSpec is all of an Issuer or a ClusterIssuer that is understood here. One of the fields has to be set.
+// issuerSpec has the supported fields of an Issuer or a ClusterIssuer. One of them must be set.
 type issuerSpec struct {
 	SelfSigned *struct{}        `json:"selfSigned,omitempty"`
 	CA         *authoritySource `json:"ca,omitempty"`
@@ -107,7 +107,7 @@ func (s certificateSpec) renewBefore() time.Duration {
 	return s.RenewBefore.Duration
 }
 
-// issuer says which object signs, with the defaults of cert-manager.
+// issuer returns the issuer, with the defaults of cert-manager.
 func (s certificateSpec) issuer() issuerReference {
 	reference := s.IssuerRef
 	if reference.Kind == "" {
@@ -119,7 +119,7 @@ func (s certificateSpec) issuer() issuerReference {
 	return reference
 }
 
-// readCertificate reads the spec of a Certificate and says what is wrong with it.
+// readCertificate returns the spec of a Certificate, or its problem.
 func readCertificate(object *unstructured.Unstructured) (certificateSpec, *problem) {
 	var spec certificateSpec
 	if err := readSpec(object, &spec); err != nil {
@@ -138,7 +138,7 @@ func readCertificate(object *unstructured.Unstructured) (certificateSpec, *probl
 		return spec, problemf(reasonUnsupported, "%v", err)
 	}
 	if !spec.PrivateKey.made() {
-		return spec, problemf(reasonUnsupported, "spec.privateKey asks for %s with %d bits: only %s with %d is made here",
+		return spec, problemf(reasonUnsupported, "spec.privateKey asks for %s with %d bits: only %s with %d is supported",
 			spec.PrivateKey.Algorithm, spec.PrivateKey.Size, keyAlgorithm, keySize)
 	}
 	for _, address := range spec.IPAddresses {
@@ -165,15 +165,14 @@ func kindOf(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
-// readSpec reads spec and refuses fields that are unknown here, because ignoring one could make a certificate that
-// says something else than was asked for.
+// readSpec decodes the spec. It returns an error for an unknown field, because the certificate would not match it.
 func readSpec(object *unstructured.Unstructured, into any) error {
 	spec, _, err := unstructured.NestedMap(object.Object, "spec")
 	if err != nil {
 		return err
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, into, true); err != nil {
-		return fmt.Errorf("this stand-in for cert-manager does not understand all of spec: %w", err)
+		return fmt.Errorf("spec has a field that this replacement of cert-manager does not support: %w", err)
 	}
 	return nil
 }

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// usages are what a key may be used for.
+// usages are the usages of a key.
 type usages struct {
 	key      x509.KeyUsage
 	extended []x509.ExtKeyUsage
 }
 
-// keyUsages are those that the spec asks for or, where it asks for none, those of a server that is a client too, and
-// of an authority that may sign for every purpose.
+// keyUsages returns the usages in the spec. The default is a server that is also a client, and an authority for all
+// usages.
 func (s certificateSpec) keyUsages() (usages, error) {
 	var wanted usages
 	for _, name := range s.Usages {
@@ -26,8 +26,8 @@ func (s certificateSpec) keyUsages() (usages, error) {
 		case "client auth":
 			wanted.extended = append(wanted.extended, x509.ExtKeyUsageClientAuth)
 		default:
-			return usages{}, fmt.Errorf("spec.usages holds %q: give digital signature, key encipherment, server auth or "+
-				"client auth, which are all that is known here", name)
+			return usages{}, fmt.Errorf("spec.usages holds %q: use digital signature, key encipherment, server auth or "+
+				"client auth", name)
 		}
 	}
 	if len(s.Usages) == 0 {

@@ -12,18 +12,18 @@ import (
 	"syscall"
 )
 
-// boot is one run of an operating system, from its first process to its end.
+// boot is one run of an operating system.
 type boot struct {
 	command *exec.Cmd
-	// id is the process id of the machine's first process, as this computer sees it.
+	// id is the PID of the first process of the machine on this computer.
 	id int
 	// done is closed when the system has ended.
 	done chan struct{}
-	// code is how it ended. It is set before done is closed.
+	// code is the exit code. It is set before done is closed.
 	code int
 }
 
-// startBoot starts a system and returns when its first process exists. What the system prints is appended to the
+// startBoot starts a system and blocks until its first process exists. The output of the system is appended to the
 // console.
 func startBoot(ctx context.Context, program, plan, consoleFile string) (*boot, error) {
 	console, err := os.OpenFile(consoleFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -37,7 +37,7 @@ func startBoot(ctx context.Context, program, plan, consoleFile string) (*boot, e
 	}
 	defer func() { _ = status.Close() }()
 	defer func() { _ = report.Close() }()
-	// The system outlives the context of the caller, and the signals of the caller's terminal.
+	// The system outlives the context and the terminal of the caller.
 	command := exec.CommandContext(context.WithoutCancel(ctx), program, "boot", plan)
 	command.Stdout, command.Stderr = console, console
 	command.ExtraFiles = []*os.File{report}
@@ -63,7 +63,7 @@ func startBoot(ctx context.Context, program, plan, consoleFile string) (*boot, e
 }
 
 func (b *boot) wait() {
-	// How it ended is in the state of the process.
+	// The exit code is in the state of the process.
 	_ = b.command.Wait()
 	b.code = b.command.ProcessState.ExitCode()
 	close(b.done)
@@ -78,7 +78,7 @@ func (b *boot) ended() bool {
 	}
 }
 
-// signal sends a signal to the process that waits for the system. It is no error when that has ended.
+// signal sends a signal to the process that waits for the system. It returns no error if that has ended.
 func (b *boot) signal(signal os.Signal) error {
 	if err := b.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signalling the operating system: %w", err)

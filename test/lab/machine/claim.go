@@ -22,32 +22,32 @@ import (
 )
 
 const (
-	// claimLimit is how long Acquire waits for the guard of a process that has just ended.
+	// claimLimit is how long Acquire waits for the guard of an ended process.
 	claimLimit = 30 * time.Second
-	// releaseLimit is how long a guard may take to remove everything of a lab.
+	// releaseLimit is the time limit for a guard to remove a lab.
 	releaseLimit = 2 * time.Minute
-	// wantedInotifyInstances is enough for twenty machines. Each systemd, kubelet and containerd takes some.
+	// wantedInotifyInstances suffices for twenty machines. Each systemd, kubelet and containerd uses some.
 	wantedInotifyInstances = 1024
 )
 
-// Claim is the right to use a lab's name on this computer, and the promise that nothing stays when it ends.
+// Claim is the claim of a process on the name of a lab. A guard removes the lab when the process ends.
 type Claim struct {
 	lab      string
 	program  string
 	name     net.Listener
 	guard    *exec.Cmd
 	lifeline io.Closer
-	// release makes sure that the second call of Release finds the work done.
+	// release runs only the first call of Release.
 	release sync.Once
 }
 
-// Build makes the program that sets machines up and guards a lab. The checkout is the top of this repository. It takes
-// seconds when the packages are not in Go's cache yet.
+// Build builds the program that sets machines up and guards a lab. The checkout is the top of this repository. It takes
+// seconds if the packages are not in Go's cache.
 func Build(ctx context.Context, checkout, target string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", target,
 		"./test/lab/machine/stage")
 	command.Dir = checkout
-	// It runs inside of the machines' root file system, where this computer's libraries are not.
+	// The program runs in the root file system of machines, without libraries of this computer.
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program that sets machines up: %w\n%s", err, output)
@@ -55,9 +55,9 @@ func Build(ctx context.Context, checkout, target string) error {
 	return nil
 }
 
-// Acquire claims a lab's name, removes what an earlier process left of it and starts its guard. The program is what
-// Build made; the folder keeps the guard's log. While another process uses the name it waits half a minute, then it
-// fails.
+// Acquire claims the name of a lab, removes an earlier lab and starts the guard. The program is the output of Build.
+// The folder has the log of the guard. If another process has the claim, Acquire waits half a minute and then returns
+// an error.
 func Acquire(ctx context.Context, lab, dir, program string) (*Claim, error) {
 	if err := network.CheckLab(lab); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Acquire(ctx context.Context, lab, dir, program string) (*Claim, error) {
 	}
 	claim := &Claim{lab: lab, program: program, name: name}
 	if err := Sweep(ctx, lab); err != nil {
-		return nil, errors.Join(fmt.Errorf("removing what is left of an earlier lab: %w", err), name.Close())
+		return nil, errors.Join(fmt.Errorf("removing an earlier lab: %w", err), name.Close())
 	}
 	if err := claim.startGuard(ctx, dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the guard of lab %s: %w", lab, err), name.Close())
@@ -79,11 +79,11 @@ func Acquire(ctx context.Context, lab, dir, program string) (*Claim, error) {
 	return claim, nil
 }
 
-// Lab is the name that was claimed.
+// Lab returns the claimed name.
 func (c *Claim) Lab() string { return c.lab }
 
-// Release removes everything of the lab from the kernel and gives its name back. It is the guard's work, as in a crash.
-// Only the first call does anything.
+// Release removes the lab from the kernel and releases its name. The guard does this, as after a crash. Only the first
+// call has an effect.
 func (c *Claim) Release(ctx context.Context) (err error) {
 	c.release.Do(func() { err = c.end(ctx) })
 	return err
@@ -102,7 +102,7 @@ func (c *Claim) end(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		// The guard may have ended too.
+		// The guard may have ended.
 		if again := Sweep(ctx, c.lab); again != nil {
 			return fmt.Errorf("releasing lab %s: the guard failed: %w, and so did sweeping: %w", c.lab, err, again)
 		}
@@ -112,8 +112,8 @@ func (c *Claim) end(ctx context.Context) error {
 	}
 }
 
-// socketName is the abstract socket that stands for the claim: the kernel gives a name to one process only, and takes
-// it back when that process and its guard are gone.
+// socketName returns the abstract socket of the claim: the kernel lets only one process bind the name, until that
+// process and its guard have ended.
 func socketName(lab string) string { return "@" + network.Name(lab) }
 
 func claimName(ctx context.Context, lab string) (net.Listener, error) {
@@ -128,7 +128,7 @@ func claimName(ctx context.Context, lab string) (net.Listener, error) {
 			return err == nil, err
 		})
 	if wait.Interrupted(err) {
-		return nil, fmt.Errorf("lab %s is in use by another process of this computer: stop that or choose another name: %w",
+		return nil, fmt.Errorf("lab %s is in use by another process of this computer: stop it or choose another name: %w",
 			lab, err)
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func claimName(ctx context.Context, lab string) (net.Listener, error) {
 	return name, nil
 }
 
-// startGuard starts a process that outlives this one: it waits for the end of a pipe that only this process holds.
+// startGuard starts a process that outlives this one: it waits for the end of a pipe of this process.
 func (c *Claim) startGuard(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -149,18 +149,18 @@ func (c *Claim) startGuard(ctx context.Context, dir string) error {
 	defer func() { _ = log.Close() }()
 	unixName, isUnix := c.name.(*net.UnixListener)
 	if !isUnix {
-		return fmt.Errorf("the claim is a %T and cannot be handed on", c.name)
+		return fmt.Errorf("the claim is a %T, which cannot be inherited", c.name)
 	}
 	name, err := unixName.File()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = name.Close() }()
-	// The context of the caller must not end the guard.
+	// The guard outlives the context of the caller.
 	guard := exec.CommandContext(context.WithoutCancel(ctx), c.program, "guard", c.lab)
 	guard.Stdout, guard.Stderr = log, log
 	guard.ExtraFiles = []*os.File{name}
-	// A session of its own: what a terminal sends to this process does not reach the guard.
+	// In its own session the guard receives no signals of the terminal.
 	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	lifeline, err := guard.StdinPipe()
 	if err != nil {
@@ -193,14 +193,15 @@ func raiseInotifyLimit() error {
 	return nil
 }
 
-// checkFileSystem refuses a folder that cannot be the upper layer of an overlay, such as one inside of a container.
+// checkFileSystem returns an error for a folder that cannot be the upper layer of an overlay, such as one in a
+// container.
 func checkFileSystem(dir string) error {
 	var facts unix.Statfs_t
 	if err := unix.Statfs(dir, &facts); err != nil {
-		return fmt.Errorf("looking at the file system of %s: %w", dir, err)
+		return fmt.Errorf("reading the file system of %s: %w", dir, err)
 	}
 	if facts.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		return fmt.Errorf("%s is on overlayfs, which cannot hold the disk of a machine: use a folder on ext4 or xfs", dir)
+		return fmt.Errorf("%s is on overlayfs, which does not support disks of machines: use a folder on ext4 or xfs", dir)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// waitDelay is how long the output of a command is waited for after it was killed.
+// waitDelay is how long the output of a killed command is awaited.
 const waitDelay = 5 * time.Second
 
-// Command prepares a command that runs on the machine, as in a login shell of root: it sees the
-// machine's files, processes and network, gets a login's environment and nothing of the caller's, and goes down with
-// the machine's power. When the context ends the command is killed. It fails with ErrNotRunning when no system runs.
+// Command returns a command that runs on the machine as in a login shell of root: with the files, processes, network
+// and environment of the machine. It ends with the power of the machine, and is killed when the context ends. Command
+// returns ErrNotRunning if no system runs.
 func (m *Machine) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	running := m.current()
 	if running == nil {
@@ -24,13 +24,13 @@ func (m *Machine) Command(ctx context.Context, args ...string) (*exec.Cmd, error
 	}
 	all := append([]string{"exec", m.group.Path(), strconv.Itoa(running.id)}, args...)
 	command := exec.CommandContext(ctx, m.spec.Claim.program, all...)
-	// Killing the program that waits for the command would leave the command running.
+	// SIGKILL for the waiting program would leave the command running.
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = waitDelay
 	return command, nil
 }
 
-// Run runs a command on the machine and returns what it printed. What it printed to its standard error is in the error.
+// Run runs a command on the machine and returns its standard output. An error has its standard error.
 func (m *Machine) Run(ctx context.Context, args ...string) ([]byte, error) {
 	command, err := m.Command(ctx, args...)
 	if err != nil {

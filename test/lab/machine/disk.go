@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// plain are the folders of the machine that are not layered: containerd puts layers of its own into one, and databases
-// that are synced often gain nothing from layers.
+// plain are the folders of the machine without layers: containerd has its own layers, and databases with frequent syncs
+// do not profit.
 var plain = []string{"containerd", "etcd", "kubelet"}
 
-// disk is what stays on a machine while it is powered off. It is a folder with the parts
+// disk is the disk of a machine, a folder with the parts
 //
-//	installed     names the image that is on the disk; without it nothing boots
-//	upper, work   the machine's changes to the root file system
+//	installed     the key of the image on the disk; required to boot
+//	upper, work   the changes of the machine to the root file system
 //	containerd, etcd, kubelet
 type disk struct {
 	dir string
 }
 
-// installed is the key of the image that is on the disk, empty when there is none.
+// installed returns the key of the image on the disk, or an empty string.
 func (d disk) installed() (string, error) {
 	content, err := os.ReadFile(filepath.Join(d.dir, "installed"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,7 @@ func (d disk) installed() (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// wipe leaves nothing of the disk. It stops being bootable first, so that a wipe that is cut short leaves no half
-// system.
+// wipe deletes the disk. It makes the disk unbootable first, so that an interrupted wipe leaves no partial system.
 func (d disk) wipe() error {
 	if err := os.Remove(filepath.Join(d.dir, "installed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("wiping the disk: %w", err)
@@ -46,7 +45,7 @@ func (d disk) wipe() error {
 	return nil
 }
 
-// write puts an image on an empty disk: the machine's layer is empty, and containerd finds the images of the store.
+// write writes an image to an empty disk, with the images of the store for containerd.
 func (d disk) write(key, store string, linkStore func(from, to string) error) error {
 	folders := []string{"upper", "work"}
 	for _, name := range plain {
@@ -70,15 +69,15 @@ func (d disk) write(key, store string, linkStore func(from, to string) error) er
 	return nil
 }
 
-// upper is the layer that holds the machine's changes.
+// upper returns the layer with the changes of the machine.
 func (d disk) upper() string { return filepath.Join(d.dir, "upper") }
 
-// plan boots from the disk, with a root file system below the changes of the machine.
+// plan returns the plan to boot from the disk, with a root file system as the lower layer.
 func (d disk) plan(lower string) Plan {
 	return Plan{Lower: lower, Upper: d.upper(), Work: filepath.Join(d.dir, "work"), Binds: d.binds()}
 }
 
-// binds says where the machine sees the plain folders.
+// binds returns the mount points of the plain folders.
 func (d disk) binds() map[string]string {
 	places := map[string]string{}
 	for _, name := range plain {

@@ -1,18 +1,17 @@
-// Package machine emulates bare-metal machines: each has power, a disk, a network card on the lab's switch, a virtual
-// medium and a console, and runs a real operating system from its disk, with systemd as the first process, until
-// its power is turned off. What runs on it cannot tell that it has namespaces and control groups instead of a board of
-// its own.
+// Package machine emulates bare-metal machines: each has power, a disk, a network card on the switch of the lab, a
+// virtual medium and a console. It runs a real operating system from its disk, with systemd as the first process, in
+// namespaces and control groups.
 //
-// Power is what it is on metal. A machine can be on without anything running on it, when its disk holds no system; a
-// hard power-off leaves the disk as it is, and a power-on boots from it again; a machine that turns itself off is off,
-// and one that reboots comes back. The network card forgets its configuration, the disk does not.
+// Power behaves as on metal. A machine can be on without a system, if its disk has none. A hard power-off does not
+// change the disk, and a power-on boots from it again. A machine that powers itself off is off, and one that reboots
+// starts again. The network card loses its configuration, the disk does not.
 //
-// A lab's name is claimed for a process. When that process ends, in whichever way, a guard that it started removes
-// everything that the lab had in the kernel: processes, control groups, namespaces, interfaces. Files stay.
+// A process claims the name of a lab. When the process ends, its guard removes the lab from the kernel: processes,
+// control groups, namespaces, interfaces. Files stay.
 //
-// It refuses to touch the disk of a machine while a system runs from it.
+// The disk of a machine cannot be changed while a system runs from it.
 //
-// The trade-off: all machines share one kernel, with its time, its modules and its sysctls outside of net. A kubelet
-// sets vm.overcommit_memory, kernel.panic and kernel.panic_on_oops for the whole computer; starting a lab raises
-// fs.inotify.max_user_instances where it is low. Nothing sets these back.
+// All machines share one kernel, with its time, modules and sysctls outside of net. A kubelet sets
+// vm.overcommit_memory, kernel.panic and kernel.panic_on_oops of the computer. A lab raises a low
+// fs.inotify.max_user_instances. These settings are not restored.
 package machine

@@ -14,46 +14,46 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// shutdownLimit is how long a system gets to turn itself off when the Spec says nothing.
+// shutdownLimit is the default of Spec.ShutdownLimit.
 const shutdownLimit = 90 * time.Second
 
-// Errors that callers tell apart.
+// Errors for callers.
 var (
-	// ErrRunning is returned when the disk of a machine is asked for while a system runs from it.
-	ErrRunning = errors.New("an operating system is running: turn the machine off first")
-	// ErrNotRunning is returned when something is to be run on a machine that has no running system.
-	ErrNotRunning = errors.New("no operating system is running: turn the machine on, with an image on its disk")
-	// ErrShutdownLimit is returned when a system did not turn itself off in time. The machine is still on.
-	ErrShutdownLimit = errors.New("the operating system did not turn itself off in time")
+	// ErrRunning is the error of changes of a disk while a system runs from it.
+	ErrRunning = errors.New("an operating system is running: power the machine off first")
+	// ErrNotRunning is the error of commands on a machine without a running system.
+	ErrNotRunning = errors.New("no operating system is running: power the machine on, with an image on its disk")
+	// ErrShutdownLimit is the error of a system that did not power itself off in time. The machine is still on.
+	ErrShutdownLimit = errors.New("the operating system did not power itself off in time")
 )
 
 // Spec describes a machine.
 type Spec struct {
-	// Claim is the claim of the lab that the machine belongs to.
+	// Claim is the claim of the lab.
 	Claim *Claim
 	// Switch is the switch of the same lab.
 	Switch *network.Switch
 	// Name of the machine: a DNS label that is unique in the lab.
 	Name string
-	// Number ends the machine's addresses, see the address plan of the package network. It is unique in the lab.
+	// Number is the last part of the machine's addresses: see the address plan of package network. It is unique in the
+	// lab.
 	Number byte
-	// Dir is the folder that holds everything of the machine. It has to be on a real file system, the one of Store.
+	// Dir is the folder of the machine, on a real file system, that of Store.
 	Dir string
-	// Root returns the root file system that an image key names. It must not change while machines run from it.
+	// Root returns the root file system of an image key. It must not change while machines run from it.
 	Root func(key string) (string, error)
-	// Store is a filled folder of containerd that every newly written disk gets. Empty means none.
+	// Store is the folder of containerd for each new disk. Empty means none.
 	Store string
-	// LinkStore makes a copy of Store that shares its large files. It is needed when there is a Store.
+	// LinkStore copies Store, and shares its large files. It is required with Store.
 	LinkStore func(from, to string) error
-	// Ramdisk is the root file system that the machine boots from a medium, with the program that BuildRamdisk makes.
-	// Empty means that it boots from its disk only.
+	// Ramdisk is the root file system for boots from a medium, with the program of BuildRamdisk. Empty means that the
+	// machine boots only from its disk.
 	Ramdisk string
-	// ShutdownLimit is how long a system gets to turn itself off. Zero means 90 seconds.
+	// ShutdownLimit is the time for a system to power itself off. Zero means 90 seconds.
 	ShutdownLimit time.Duration
 }
 
-// Machine is one bare-metal machine. Its methods may be called at the same time: what changes its power or its disk is
-// done one after the other.
+// Machine is one bare-metal machine. It is safe for concurrent use: changes of power and disk run one after the other.
 type Machine struct {
 	spec  Spec
 	port  network.Port
@@ -63,25 +63,25 @@ type Machine struct {
 	operation chan struct{}
 	// media guards the folder of the config drive.
 	media sync.Mutex
-	// state guards what is below.
+	// state guards the fields below.
 	state sync.Mutex
-	// powered tells whether the power is on.
+	// powered is true while the power is on.
 	powered bool
-	// pulled tells whether the cable is pulled. A power cycle does not plug it in.
+	// pulled is true while the cable is unplugged. A power cycle does not change it.
 	pulled bool
-	// running is the system that was booted last, nil when there was none since power-on.
+	// running is the last booted system. Nil if there was none since power-on.
 	running *boot
-	// board serves the ramdisk that was booted last, nil when a system from the disk was.
+	// board serves the last booted ramdisk. Nil for a system from the disk.
 	board *board
 }
 
-// New makes a machine that is powered off, with the disk of its folder.
+// New returns a machine that is powered off, with the disk in its folder.
 func New(spec Spec) (*Machine, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of machine %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("creating the folder of machine %s: %w", spec.Name, err)
 	}
 	if err := checkFileSystem(spec.Dir); err != nil {
 		return nil, fmt.Errorf("machine %s: %w", spec.Name, err)
@@ -103,16 +103,16 @@ func New(spec Spec) (*Machine, error) {
 
 func (s Spec) check() error {
 	if s.Claim == nil || s.Switch == nil || s.Root == nil {
-		return fmt.Errorf("machine %q: it needs a claim, a switch and a way to find root file systems", s.Name)
+		return fmt.Errorf("machine %q: Claim, Switch and Root are required", s.Name)
 	}
 	if s.Claim.Lab() != s.Switch.Lab() {
 		return fmt.Errorf("machine %q: its claim is on lab %s and its switch is of lab %s",
 			s.Name, s.Claim.Lab(), s.Switch.Lab())
 	}
 	if s.Store != "" && s.LinkStore == nil {
-		return fmt.Errorf("machine %q: it has a store of container images and no way to link it", s.Name)
+		return fmt.Errorf("machine %q: Store requires LinkStore", s.Name)
 	}
-	// The kernel separates the layers of an overlay with these.
+	// The kernel separates the layers of an overlay with these characters.
 	if !filepath.IsAbs(s.Dir) || strings.ContainsAny(s.Dir, `:,\`) {
 		return fmt.Errorf("machine %q: its folder is %q: use an absolute path without colon, comma and backslash",
 			s.Name, s.Dir)
@@ -120,26 +120,26 @@ func (s Spec) check() error {
 	return network.CheckMachine(s.Name)
 }
 
-// Name is the name of the machine.
+// Name returns the name of the machine.
 func (m *Machine) Name() string { return m.spec.Name }
 
-// Port is the machine's place on the switch.
+// Port returns the port of the machine on the switch.
 func (m *Machine) Port() network.Port { return m.port }
 
-// Console is the file that everything is appended to that the system prints: its journal, over all boots.
+// Console returns the file with the output of all systems, which includes the journal.
 func (m *Machine) Console() string { return m.path("console.log") }
 
-// Powered tells whether the power is on.
+// Powered returns true if the power is on.
 func (m *Machine) Powered() bool {
 	m.state.Lock()
 	defer m.state.Unlock()
 	return m.powered
 }
 
-// Running tells whether an operating system runs. A machine that is on without one waits for an image.
+// Running returns true if an operating system runs.
 func (m *Machine) Running() bool { return m.current() != nil }
 
-// current is the running system, nil when there is none.
+// current returns the running system, or nil.
 func (m *Machine) current() *boot {
 	m.state.Lock()
 	defer m.state.Unlock()
@@ -149,10 +149,10 @@ func (m *Machine) current() *boot {
 	return m.running
 }
 
-// Installed is the key of the image on the disk, and empty where nothing is.
+// Installed returns the key of the image on the disk, or an empty string.
 func (m *Machine) Installed() (string, error) { return m.disk().installed() }
 
-// WriteDisk wipes the disk and puts an image on it. It fails with ErrRunning while a system runs from the disk.
+// WriteDisk wipes the disk and writes an image. It returns ErrRunning while a system runs from the disk.
 func (m *Machine) WriteDisk(ctx context.Context, rootKey string) error {
 	return m.change(ctx, "writing the disk", func() error {
 		if m.Running() {
@@ -168,7 +168,7 @@ func (m *Machine) WriteDisk(ctx context.Context, rootKey string) error {
 	})
 }
 
-// WipeDisk leaves nothing on the disk that could boot. It fails with ErrRunning while a system runs from it.
+// WipeDisk wipes the disk. It returns ErrRunning while a system runs from it.
 func (m *Machine) WipeDisk(ctx context.Context) error {
 	return m.change(ctx, "wiping the disk", func() error {
 		if m.Running() {
@@ -178,14 +178,14 @@ func (m *Machine) WipeDisk(ctx context.Context) error {
 	})
 }
 
-// LinkDown pulls the machine's cable, until LinkUp.
+// LinkDown unplugs the cable of the machine until LinkUp.
 func (m *Machine) LinkDown(ctx context.Context) error {
-	return m.change(ctx, "pulling the cable", func() error { return m.setCable(true) })
+	return m.change(ctx, "unplugging the cable", func() error { return m.setCable(true) })
 }
 
-// LinkUp puts the machine's cable back.
+// LinkUp plugs the cable of the machine in.
 func (m *Machine) LinkUp(ctx context.Context) error {
-	return m.change(ctx, "putting the cable back", func() error { return m.setCable(false) })
+	return m.change(ctx, "plugging the cable in", func() error { return m.setCable(false) })
 }
 
 func (m *Machine) setCable(pulled bool) error {
@@ -198,7 +198,7 @@ func (m *Machine) setCable(pulled bool) error {
 	return m.cable()
 }
 
-// cable makes the port be as the cable is.
+// cable sets the state of the port.
 func (m *Machine) cable() error {
 	if m.pulled {
 		return m.spec.Switch.LinkDown(m.port)
@@ -206,7 +206,7 @@ func (m *Machine) cable() error {
 	return m.spec.Switch.LinkUp(m.port)
 }
 
-// Remove turns the machine off and deletes everything of it, its console too.
+// Remove powers the machine off and deletes it, with its console.
 func (m *Machine) Remove(ctx context.Context) error {
 	return m.change(ctx, "removing it", func() error {
 		if err := m.off(ctx); err != nil {
@@ -216,7 +216,7 @@ func (m *Machine) Remove(ctx context.Context) error {
 	})
 }
 
-// change runs a function that changes the machine. Changes run one after the other.
+// change runs a change of the machine. Changes run one after the other.
 func (m *Machine) change(ctx context.Context, what string, do func() error) error {
 	select {
 	case m.operation <- struct{}{}:
@@ -234,7 +234,7 @@ func (m *Machine) path(name string) string { return filepath.Join(m.spec.Dir, na
 
 func (m *Machine) disk() disk { return disk{dir: m.path("disk")} }
 
-// lower is the root file system of an image.
+// lower returns the root file system of an image.
 func (m *Machine) lower(key string) (string, error) {
 	lower, err := m.spec.Root(key)
 	if err != nil {

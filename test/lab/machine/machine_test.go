@@ -29,7 +29,7 @@ func TestMachineBootsWithItsConfigDriveAndKeepsItsDisk(t *testing.T) {
 	booted(t, one)
 	booted(t, other)
 
-	t.Log("cloud-init did what the config drive says")
+	t.Log("cloud-init applied the config drive")
 	if got := run(t, one, "cat", "/etc/from-user-data"); got != "hello one" {
 		t.Errorf("the file from user_data: got %q", got)
 	}
@@ -44,10 +44,10 @@ func TestMachineBootsWithItsConfigDriveAndKeepsItsDisk(t *testing.T) {
 	if got := run(t, one, "find", "/dev", "-type", "b"); got != "" {
 		t.Errorf("block devices: got %s", got)
 	}
-	// Not every kernel has the file.
+	// Some kernels lack the file.
 	run(t, one, "sh", "-c", "test ! -e /proc/sysrq-trigger || test -c /proc/sysrq-trigger")
 
-	t.Log("a system turns itself off in good order")
+	t.Log("a system powers itself off")
 	must(t, one.Shutdown(t.Context()))
 	if one.Powered() || one.Running() {
 		t.Error("the machine is on after a shutdown")
@@ -68,7 +68,7 @@ func TestWritingTheDiskStartsAfresh(t *testing.T) {
 	lab := start(t, "m-disk")
 	made := lab.add(t, "one", 20)
 
-	t.Log("without an image the power is on and nothing runs")
+	t.Log("without an image the power is on and no system runs")
 	must(t, made.PowerOn(t.Context()))
 	if !made.Powered() || made.Running() {
 		t.Errorf("powered %t, running %t", made.Powered(), made.Running())
@@ -224,7 +224,7 @@ func TestTwoLabsHaveMachinesOfTheSameName(t *testing.T) {
 	}
 }
 
-func TestNobodyElseCanClaimTheName(t *testing.T) {
+func TestClaimedNameCannotBeClaimedAgain(t *testing.T) {
 	lab := start(t, "m-claim")
 	ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer stop()
@@ -265,7 +265,7 @@ func TestDeadProcessLeavesNothing(t *testing.T) {
 	before := leftovers(t, name)
 	for _, kind := range []string{"process ", "control group ", "network namespace ", "mount ", "claim "} {
 		if !strings.Contains(strings.Join(before, "\n"), kind) {
-			t.Errorf("the lab that runs shows no %s: %v", kind, before)
+			t.Errorf("the running lab has no %s: %v", kind, before)
 		}
 	}
 	must(t, holder.Kill())
@@ -280,7 +280,7 @@ func TestDeadProcessLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestNextClaimRemovesWhatALabWithoutGuardLeft(t *testing.T) {
+func TestNextClaimRemovesLeftovers(t *testing.T) {
 	prepare(t)
 	const name = "m-unguarded"
 	holder := holdReady(t, name)
@@ -297,7 +297,7 @@ func TestNextClaimRemovesWhatALabWithoutGuardLeft(t *testing.T) {
 		return nil
 	})
 	if left := leftovers(t, name); len(left) == 0 {
-		t.Error("nothing is left before it was removed: the test shows nothing")
+		t.Error("the killed lab left nothing")
 	}
 	next := start(t, name)
 	if left := strings.Join(leftovers(t, name), "\n"); strings.Contains(left, "process ") || strings.Contains(left, "control group ") {
@@ -306,13 +306,13 @@ func TestNextClaimRemovesWhatALabWithoutGuardLeft(t *testing.T) {
 	next.stop(t)
 }
 
-// guardOf finds the guard that a process has started.
+// guardOf returns the guard of a process.
 func guardOf(t *testing.T, parent int) int {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
 	for _, entry := range entries {
-		// A process that has ended in the meantime is not the one.
+		// The process may have ended meanwhile.
 		arguments, _ := os.ReadFile(entry)
 		status, _ := os.ReadFile(filepath.Join(filepath.Dir(entry), "status"))
 		if strings.Contains(string(arguments), "\x00guard\x00") &&
@@ -327,7 +327,7 @@ func guardOf(t *testing.T, parent int) int {
 	return 0
 }
 
-// holdReady starts a process that holds a lab with two machines that are on.
+// holdReady starts a process with a lab that has two running machines.
 func holdReady(t *testing.T, name string) *os.Process {
 	t.Helper()
 	holder, output := hold(t, name)
@@ -340,7 +340,7 @@ func holdReady(t *testing.T, name string) *os.Process {
 	return holder
 }
 
-// install writes the image to the machine's disk and inserts a config drive.
+// install writes the image to the disk of the machine and inserts a config drive.
 func install(t *testing.T, made *machine.Machine, number byte) {
 	t.Helper()
 	must(t, made.WriteDisk(t.Context(), rootKey))
@@ -383,7 +383,7 @@ func configDrive(name string, number byte) map[string][]byte {
 	}
 }
 
-// booted waits until the system has come up completely, with nothing that failed.
+// booted waits until the system has started completely, without failed units.
 func booted(t *testing.T, made *machine.Machine) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -401,7 +401,7 @@ func booted(t *testing.T, made *machine.Machine) {
 	})
 }
 
-// answers waits until the system runs commands. Without a network it takes minutes to come up completely.
+// answers waits until the system runs commands. Without a network a complete start takes minutes.
 func answers(t *testing.T, made *machine.Machine) {
 	t.Helper()
 	await(t, made.Name()+" to answer", func() error {
@@ -410,7 +410,7 @@ func answers(t *testing.T, made *machine.Machine) {
 	})
 }
 
-// restart asks the system to end as a person on it would; the connection may break before the answer.
+// restart ends the system by a command on it. The connection may break before the response.
 func restart(t *testing.T, made *machine.Machine, how string) {
 	t.Helper()
 	command, err := made.Command(t.Context(), "systemctl", "--force", how)
@@ -472,7 +472,7 @@ func noDiff(t *testing.T, what string, want, got any) {
 	}
 }
 
-// folder is where the files of a lab are. Its path ends as that of every lab, by which they are found.
+// folder returns the folder of a lab. It ends like those of all labs, which are found by it.
 func folder(name string) string { return filepath.Join(cache, "labs", name) }
 
 func must(t *testing.T, err error) {

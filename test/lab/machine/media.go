@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// seed is where cloud-init looks for a config drive that is not a block device. The machine has no disk devices,
-// because what is on them would be the computer's.
+// seed is the folder of cloud-init for a config drive without a block device. The machine has no disk devices, because
+// they would be those of the computer.
 const seed = "var/lib/cloud/seed/config_drive"
 
-// InsertMedia puts a config drive into the machine: the content of its files by their paths, such as
-// openstack/latest/user_data. It replaces the one before. A system that runs sees it when it boots the next time.
+// InsertMedia inserts a config drive: its files by their paths, such as openstack/latest/user_data. It replaces an
+// earlier one. A running system sees it at its next boot.
 func (m *Machine) InsertMedia(files map[string][]byte) error {
 	for name := range files {
 		if !fs.ValidPath(name) || name == "." {
@@ -40,7 +40,7 @@ func (m *Machine) InsertMedia(files map[string][]byte) error {
 	return nil
 }
 
-// EjectMedia takes the config drive out of the machine. None has to be there.
+// EjectMedia removes the config drive, if there is one.
 func (m *Machine) EjectMedia() error {
 	m.media.Lock()
 	defer m.media.Unlock()
@@ -50,7 +50,7 @@ func (m *Machine) EjectMedia() error {
 	return nil
 }
 
-// presentMedia shows a system that is about to boot the config drive that is inserted now, or none.
+// presentMedia copies the inserted config drive to the system that is about to boot.
 func (m *Machine) presentMedia() error {
 	m.media.Lock()
 	defer m.media.Unlock()

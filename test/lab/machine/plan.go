@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// The numbers with which the program that sets a machine up says how the machine's operating system ended. Every other
-// number means that it failed, and that the power is still on.
+// Exit codes of the program that sets a machine up, for the end of the operating system. Every other code is an error,
+// and the power stays on.
 const (
 	ExitPoweredOff = 40
 	ExitRebooting  = 41
@@ -16,30 +16,30 @@ const (
 
 // The groups inside of a machine's control group.
 const (
-	// SystemGroup is what the operating system sees as the top.
+	// SystemGroup is the root group of the operating system.
 	SystemGroup = "os"
-	// LabGroup holds the lab's own processes that belong to the machine.
+	// LabGroup is the group of the lab's own processes for the machine.
 	LabGroup = "lab"
 )
 
-// Plan tells the program that sets a machine up what to set up.
+// Plan is the input of the program that sets a machine up.
 type Plan struct {
-	// Group is the path of the machine's control group.
+	// Group is the path of the control group of the machine.
 	Group string `json:"group"`
-	// Namespace is the name of the machine's network namespace.
+	// Namespace is the name of the network namespace of the machine.
 	Namespace string `json:"namespace"`
-	// Lower is the root file system of the installed image, which machines share and do not write to.
+	// Lower is the root file system of the image, which machines share and do not write to.
 	Lower string `json:"lower"`
-	// Upper and Work are what the machine's own changes go to.
+	// Upper and Work are the folders of the changes of the machine.
 	Upper string `json:"upper"`
 	Work  string `json:"work"`
-	// Root is an empty folder to mount on.
+	// Root is an empty folder for mounts.
 	Root string `json:"root"`
-	// Binds are folders of the disk that are plain, not layered, by where the machine sees them.
+	// Binds are plain folders of the disk, without layers, by their mount points on the machine.
 	Binds map[string]string `json:"binds"`
 }
 
-// ReadPlan reads what write wrote.
+// ReadPlan reads a plan of write.
 func ReadPlan(file string) (Plan, error) {
 	var plan Plan
 	content, err := os.ReadFile(file)

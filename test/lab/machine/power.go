@@ -11,32 +11,32 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// askAgain is how often a system is asked to turn itself off. One that is still booting may not hear the first time.
-const askAgain = 3 * time.Second
+// shutdownInterval is the interval of shutdown requests. A booting system may miss the first.
+const shutdownInterval = 3 * time.Second
 
-// PowerOn turns the machine on and boots what is on its disk, if anything is. It returns when the first process runs. A
-// machine that is on is left as it is.
+// PowerOn powers the machine on and boots from its disk, if it has a system. It blocks until the first process runs. It
+// does nothing if the machine is on.
 func (m *Machine) PowerOn(ctx context.Context) error {
 	return m.change(ctx, "powering on", func() error { return m.on(ctx, m.bootDisk) })
 }
 
-// PowerOff cuts the power at once. What was written to the disk is still there.
+// PowerOff cuts the power. Written data stays on the disk.
 func (m *Machine) PowerOff(ctx context.Context) error {
 	return m.change(ctx, "powering off", func() error { return m.off(ctx) })
 }
 
-// Shutdown asks the system to turn itself off and waits until it has. It fails with ErrShutdownLimit when that takes
-// too long, and then the machine is still on. Without a system the power is cut.
+// Shutdown shuts the system down and blocks until the machine is off. It returns ErrShutdownLimit if that takes too
+// long; the machine is then still on. Without a system it cuts the power.
 func (m *Machine) Shutdown(ctx context.Context) error {
 	return m.change(ctx, "shutting down", func() error {
-		if err := m.askToEnd(ctx); err != nil {
+		if err := m.shutDown(ctx); err != nil {
 			return err
 		}
 		return m.off(ctx)
 	})
 }
 
-// Reset cuts the power and turns it on again.
+// Reset cuts the power and restores it.
 func (m *Machine) Reset(ctx context.Context) error {
 	return m.change(ctx, "resetting", func() error {
 		if err := m.off(ctx); err != nil {
@@ -46,7 +46,7 @@ func (m *Machine) Reset(ctx context.Context) error {
 	})
 }
 
-// on turns the power on and boots something.
+// on powers the machine on and calls boot.
 func (m *Machine) on(ctx context.Context, boot func(context.Context) error) error {
 	if m.Powered() {
 		return nil
@@ -67,7 +67,7 @@ func (m *Machine) on(ctx context.Context, boot func(context.Context) error) erro
 	return nil
 }
 
-// bootDisk starts the system that is on the disk.
+// bootDisk boots the system on the disk.
 func (m *Machine) bootDisk(ctx context.Context) error {
 	key, err := m.disk().installed()
 	if err != nil || key == "" {
@@ -83,7 +83,7 @@ func (m *Machine) bootDisk(ctx context.Context) error {
 	return m.boot(ctx, m.disk().plan(lower), m.bootDisk)
 }
 
-// boot starts the system that a plan describes. Again boots what follows when that system reboots.
+// boot boots the system of a plan. Again boots the next system after a reboot.
 func (m *Machine) boot(ctx context.Context, plan Plan, again func(context.Context) error) error {
 	for _, group := range []string{SystemGroup, LabGroup} {
 		if err := m.group.Child(group).Create(); err != nil {
@@ -91,7 +91,7 @@ func (m *Machine) boot(ctx context.Context, plan Plan, again func(context.Contex
 		}
 	}
 	if err := os.MkdirAll(m.path("root"), 0o755); err != nil {
-		return fmt.Errorf("making a folder to mount on: %w", err)
+		return fmt.Errorf("creating a folder for mounts: %w", err)
 	}
 	plan.Group, plan.Root = m.group.Path(), m.path("root")
 	plan.Namespace = network.MachineName(m.spec.Claim.Lab(), m.spec.Name)
@@ -105,13 +105,13 @@ func (m *Machine) boot(ctx context.Context, plan Plan, again func(context.Contex
 	m.state.Lock()
 	m.running = started
 	m.state.Unlock()
-	// The machine goes on when the caller's context ends.
+	// The machine outlives the context of the caller.
 	go m.follow(context.WithoutCancel(ctx), started, again)
 	return nil
 }
 
-// follow does what the board does when a system has ended on its own: stay off, or boot again. A system that broke
-// down leaves the machine on, as on metal.
+// follow handles the end of a system: the machine powers off or reboots. A failed system leaves the machine on, as on
+// metal.
 func (m *Machine) follow(ctx context.Context, ended *boot, again func(context.Context) error) {
 	<-ended.done
 	err := m.change(ctx, "following its operating system", func() error {
@@ -134,14 +134,14 @@ func (m *Machine) follow(ctx context.Context, ended *boot, again func(context.Co
 	}
 }
 
-// last is the system that was booted last since power-on, whether or not it still runs.
+// last returns the last booted system since power-on, which may have ended.
 func (m *Machine) last() *boot {
 	m.state.Lock()
 	defer m.state.Unlock()
 	return m.running
 }
 
-// note writes a line of the lab's own to the console.
+// note writes a line of the lab to the console.
 func (m *Machine) note(line string) {
 	console, err := os.OpenFile(m.Console(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -151,7 +151,7 @@ func (m *Machine) note(line string) {
 	fmt.Fprintf(console, "\r\n*** %s %s\r\n", time.Now().UTC().Format(time.RFC3339), line)
 }
 
-// off cuts the power: it kills what runs, and takes the machine's control groups and its network card away.
+// off cuts the power: it kills all processes, and removes the control groups and the network card.
 func (m *Machine) off(ctx context.Context) error {
 	if err := m.group.Kill(ctx); err != nil {
 		return err
@@ -176,13 +176,13 @@ func (m *Machine) off(ctx context.Context) error {
 	return board.close()
 }
 
-// askToEnd presses the power button until the system has ended.
-func (m *Machine) askToEnd(ctx context.Context) error {
+// shutDown presses the power button until the system has ended.
+func (m *Machine) shutDown(ctx context.Context) error {
 	running := m.current()
 	if running == nil {
 		return nil
 	}
-	again := time.NewTicker(askAgain)
+	again := time.NewTicker(shutdownInterval)
 	defer again.Stop()
 	limit := time.NewTimer(m.spec.ShutdownLimit)
 	defer limit.Stop()
@@ -197,7 +197,7 @@ func (m *Machine) askToEnd(ctx context.Context) error {
 		case <-limit.C:
 			return fmt.Errorf("%w (%s)", ErrShutdownLimit, m.spec.ShutdownLimit)
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the operating system to turn itself off: %w", ctx.Err())
+			return fmt.Errorf("waiting for the operating system to power itself off: %w", ctx.Err())
 		}
 	}
 }

@@ -14,30 +14,30 @@ import (
 	"time"
 )
 
-// LiveFile is on a medium that brings a system of its own. It has the key of the root file system.
+// LiveFile is the file of a live medium with the key of its root file system.
 const LiveFile = "live/rootfs"
 
-// Where the system of a ramdisk finds what it needs.
+// Paths in the system of a ramdisk.
 const (
-	// MediumFolder has the files of the medium that the machine booted from.
+	// MediumFolder has the files of the booted medium.
 	MediumFolder = "/medium"
-	// BoardFolder has what a machine's firmware would tell, and the socket of its disk.
+	// BoardFolder has data of the machine's firmware, and the socket of its disk.
 	BoardFolder = "/board"
-	// NameFile in BoardFolder has the name of the machine, which is its serial number.
+	// NameFile in BoardFolder has the name of the machine, its serial number.
 	NameFile = "name"
-	// DiskSocket in BoardFolder is where the disk takes what is to be written.
+	// DiskSocket in BoardFolder is the socket for writes to the disk.
 	DiskSocket = "disk"
 )
 
-// DiskWrite is what goes to DiskSocket with PUT /disk. DELETE /disk wipes the disk.
+// DiskWrite is the body of PUT /disk at DiskSocket. DELETE /disk wipes the disk.
 type DiskWrite struct {
-	// RootKey names the root file system that the image stands for.
+	// RootKey is the key of the root file system of the image.
 	RootKey string `json:"rootKey"`
 	// Drive are the files of the config drive by their paths.
 	Drive map[string][]byte `json:"drive"`
 }
 
-// BuildRamdisk makes the root file system of a ramdisk in a folder: the agent as its first and only program.
+// BuildRamdisk builds the root file system of a ramdisk in a folder: the agent is its only program.
 func BuildRamdisk(ctx context.Context, checkout, folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "sbin"), 0o755); err != nil {
 		return err
@@ -52,9 +52,8 @@ func BuildRamdisk(ctx context.Context, checkout, folder string) error {
 	return nil
 }
 
-// PowerOnFrom turns the machine on and boots from a medium: the system that it brings, or else the ramdisk, which sees
-// the files of the medium. What is on the disk stays there until the ramdisk changes it. A machine that is on is left
-// as it is.
+// PowerOnFrom powers the machine on and boots from a medium: its live system, or else the ramdisk, which gets the files
+// of the medium. The disk does not change until the ramdisk writes it. PowerOnFrom does nothing if the machine is on.
 func (m *Machine) PowerOnFrom(ctx context.Context, medium map[string][]byte) error {
 	return m.change(ctx, "booting from a medium", func() error {
 		return m.on(ctx, func(ctx context.Context) error {
@@ -66,7 +65,7 @@ func (m *Machine) PowerOnFrom(ctx context.Context, medium map[string][]byte) err
 	})
 }
 
-// bootLive starts a system that a medium brings. It writes to memory: none of it is left when it boots again.
+// bootLive boots the system of a live medium. It writes to memory, which the next boot discards.
 func (m *Machine) bootLive(ctx context.Context, key string) error {
 	lower, err := m.lower(key)
 	if err != nil {
@@ -84,11 +83,11 @@ func (m *Machine) bootLive(ctx context.Context, key string) error {
 
 func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) error {
 	if m.spec.Ramdisk == "" {
-		return errors.New("it has no ramdisk")
+		return errors.New("the machine has no ramdisk")
 	}
 	folder := m.path("ramdisk")
 	if err := os.RemoveAll(folder); err != nil {
-		return fmt.Errorf("forgetting the ramdisk of an earlier boot: %w", err)
+		return fmt.Errorf("removing the ramdisk of an earlier boot: %w", err)
 	}
 	plan := Plan{
 		Lower: m.spec.Ramdisk, Upper: filepath.Join(folder, "upper"), Work: filepath.Join(folder, "work"),
@@ -105,7 +104,7 @@ func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) err
 	if err := writeTree(plan.Binds[BoardFolder], map[string][]byte{NameFile: []byte(m.spec.Name)}); err != nil {
 		return err
 	}
-	board, err := m.serveBoard(ctx, filepath.Join(plan.Binds[BoardFolder], DiskSocket))
+	board, err := m.serveDisk(ctx, filepath.Join(plan.Binds[BoardFolder], DiskSocket))
 	if err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (m *Machine) bootRamdisk(ctx context.Context, medium map[string][]byte) err
 	return m.boot(ctx, plan, m.bootDisk)
 }
 
-// board is how a ramdisk reaches the disk of its machine.
+// board connects a ramdisk to the disk of its machine.
 type board struct {
 	server *http.Server
 }
@@ -127,7 +126,7 @@ func (b *board) close() error {
 	return b.server.Close()
 }
 
-func (m *Machine) serveBoard(ctx context.Context, socket string) (*board, error) {
+func (m *Machine) serveDisk(ctx context.Context, socket string) (*board, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("serving the disk: %w", err)
@@ -147,12 +146,12 @@ func (m *Machine) serveBoard(ctx context.Context, socket string) (*board, error)
 		answer(writer, err)
 	})
 	made := &board{server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
-	// It returns only when it was closed.
+	// Serve returns only after Close.
 	go func() { _ = made.server.Serve(listener) }()
 	return made, nil
 }
 
-// install puts an image and a config drive on the disk. What is cut short does not boot.
+// install writes an image and a config drive to the disk. An interrupted write does not boot.
 func (m *Machine) install(wanted DiskWrite) error {
 	if _, err := m.lower(wanted.RootKey); err != nil {
 		return err

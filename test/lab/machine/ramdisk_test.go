@@ -17,8 +17,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// TestMachineBootsARamdiskFromAMedium lets the agent of a ramdisk post what it found, writes the disk through the socket
-// of the board as the agent does, and sees that a machine without power writes nothing.
+// TestMachineBootsARamdiskFromAMedium boots an agent that posts its inventory, and writes the disk through the socket
+// of the board as the agent does. A machine without power must not write.
 func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 	lab := start(t, "m-ramdisk")
 	checkout, err := binaries.Root()
@@ -45,7 +45,7 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 	case body := <-posted:
 		must(t, json.Unmarshal(body, &report))
 	case <-time.After(time.Minute):
-		t.Fatalf("no inventory came; the console says:\n%s", read(t, one.Console()))
+		t.Fatalf("no inventory; console:\n%s", read(t, one.Console()))
 	}
 	mac := network.HardwareAddress(20).String()
 	if report.Inventory.Hostname != "one" || len(report.Inventory.Interfaces) != 1 || report.Inventory.Interfaces[0].MAC != mac {
@@ -64,7 +64,7 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 		t.Errorf("installed is %q", got)
 	}
 
-	t.Log("the power button ends the ramdisk, which turns the machine off")
+	t.Log("the power button ends the ramdisk, which powers the machine off")
 	must(t, one.Shutdown(t.Context()))
 	if one.Powered() {
 		t.Error("the machine is on")
@@ -78,7 +78,7 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 	must(t, one.Remove(t.Context()))
 }
 
-// TestMachineBootsTheSystemOfAMedium boots a live system beside a disk that has a system of its own.
+// TestMachineBootsTheSystemOfAMedium boots a live system on a machine with a system on its disk.
 func TestMachineBootsTheSystemOfAMedium(t *testing.T) {
 	lab := start(t, "m-live")
 	one := lab.add(t, "one", 20)
@@ -90,7 +90,7 @@ func TestMachineBootsTheSystemOfAMedium(t *testing.T) {
 		t.Errorf("the live system sees the disk: %s", got)
 	}
 
-	t.Log("a live system that reboots comes back from the medium, without what it wrote")
+	t.Log("a live system that reboots starts from the medium again, without its files")
 	run(t, one, "sh", "-c", "touch /root/data /var/lib/kubelet/data /run/before; sync")
 	restart(t, one, "reboot")
 	await(t, "the live system to come back", func() error {
@@ -102,7 +102,7 @@ func TestMachineBootsTheSystemOfAMedium(t *testing.T) {
 		t.Errorf("after a reboot: %s", got)
 	}
 
-	t.Log("the disk is as it was")
+	t.Log("the disk is unchanged")
 	must(t, one.PowerOff(t.Context()))
 	must(t, one.PowerOn(t.Context()))
 	booted(t, one)
@@ -115,7 +115,7 @@ func TestMachineBootsTheSystemOfAMedium(t *testing.T) {
 	}
 }
 
-// inspector takes inventories on the network of a lab.
+// inspector receives inventories on the network of a lab.
 func inspector(t *testing.T, on *network.Switch) <-chan []byte {
 	t.Helper()
 	posted := make(chan []byte, 1)
@@ -132,7 +132,7 @@ func inspector(t *testing.T, on *network.Switch) <-chan []byte {
 	return posted
 }
 
-// writeDisk asks for a disk to be written, as the agent does. It returns the status, or 0 where nothing answers.
+// writeDisk requests a write of the disk, as the agent does. It returns the status, or 0 without a response.
 func writeDisk(t *testing.T, socket, key string) int {
 	t.Helper()
 	body, err := json.Marshal(machine.DiskWrite{RootKey: key, Drive: map[string][]byte{"openstack/latest/user_data": nil}})

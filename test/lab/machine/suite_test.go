@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// rootKey names the only image there is.
+	// rootKey is the key of the only image.
 	rootKey = "test"
-	// holdVariable makes the test program a process that holds a lab of that name until it is killed.
+	// holdVariable makes the test program a process with a lab of that name until it is killed.
 	holdVariable = "METAL3_TEST_HOLDS_LAB"
-	// programVariable tells that process where the program is that sets machines up.
+	// programVariable is the path of the program that sets machines up.
 	programVariable = "METAL3_TEST_STAGE"
 )
 
-// What all tests share. It is set before the first test.
+// Shared state of all tests, set before the first one.
 var (
 	// cache is the folder of the labs.
 	cache string
-	// rootFolder is a root file system that an earlier lab has built, empty when there is none.
+	// rootFolder is a root file system of an earlier lab, or empty.
 	rootFolder string
-	// program sets machines up.
+	// program is the program that sets machines up.
 	program string
 )
 
@@ -70,7 +70,7 @@ func runTests(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// newestRoot finds a root file system that can boot. Building one takes minutes, which is what starting a lab is for.
+// newestRoot returns a root file system that can boot. A lab builds it in minutes.
 func newestRoot(cache string) string {
 	inits, err := filepath.Glob(filepath.Join(cache, "lab-root-*", "lib", "systemd", "systemd"))
 	if err != nil {
@@ -88,7 +88,7 @@ func newestRoot(cache string) string {
 	return newest
 }
 
-// lab is one that consists of a switch and machines.
+// lab is a switch with machines.
 type lab struct {
 	name     string
 	claim    *machine.Claim
@@ -100,14 +100,14 @@ type lab struct {
 func prepare(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("machines can only be made by root")
+		t.Skip("requires root to create machines")
 	}
 	if rootFolder == "" {
-		t.Skipf("%s has no root file system for machines: start a lab once", cache)
+		t.Skipf("%s has no root file system of machines: start a lab once", cache)
 	}
 }
 
-// start makes a lab that is gone without a trace when the test ends.
+// start starts a lab, which is removed at the end of the test.
 func start(t *testing.T, name string) *lab {
 	t.Helper()
 	prepare(t)
@@ -120,7 +120,7 @@ func start(t *testing.T, name string) *lab {
 	return started
 }
 
-// clean removes the files of a lab when the test ends. It has to be called before the lab is started.
+// clean removes the files of a lab at the end of the test. It must be called before the lab is started.
 func clean(t *testing.T, name string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -167,7 +167,7 @@ func (l *lab) spec(name string, number byte) machine.Spec {
 		Dir: filepath.Join(folder(l.name), "machines", name),
 		Root: func(key string) (string, error) {
 			if key != rootKey {
-				return "", fmt.Errorf("there is no image %s", key)
+				return "", fmt.Errorf("unknown image %s", key)
 			}
 			return rootFolder, nil
 		},
@@ -181,7 +181,7 @@ func (l *lab) spec(name string, number byte) machine.Spec {
 	}
 }
 
-// hold starts a process that holds a lab with two machines, and returns it and the file that it prints to.
+// hold starts a process with a lab of two machines, and returns it and its output file.
 func hold(t *testing.T, name string) (*os.Process, string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -199,7 +199,7 @@ func hold(t *testing.T, name string) (*os.Process, string) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// When the test fails before it kills the process.
+	// The test may fail before it kills the process.
 	t.Cleanup(func() { _ = holder.Process.Kill() })
 	return holder.Process, output.Name()
 }

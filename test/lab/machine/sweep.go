@@ -11,8 +11,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// Sweep removes everything that a lab has in the kernel, of any process: it kills what is in the lab's control groups
-// and nothing else, then removes the groups, the namespaces and what is in them. Nothing has to be there. Files stay.
+// Sweep removes a lab of any process from the kernel: it kills the processes in the control groups of the lab, and
+// removes groups and namespaces. The lab may not exist. Files stay.
 func Sweep(ctx context.Context, lab string) error {
 	if err := network.CheckLab(lab); err != nil {
 		return err
@@ -30,19 +30,19 @@ func Sweep(ctx context.Context, lab string) error {
 	return network.Sweep(lab)
 }
 
-// Leftovers names everything that there is of a lab in the kernel: processes, control groups, network namespaces and
-// interfaces, mounts, loop devices, and the claim on its name. For a lab that was released the list is empty.
+// Leftovers returns the parts of a lab in the kernel: processes, control groups, network namespaces, interfaces,
+// mounts, loop devices, and the claim on its name. It is empty for a released lab.
 func Leftovers(lab string) ([]string, error) {
 	if err := network.CheckLab(lab); err != nil {
 		return nil, err
 	}
 	var left []string
-	for _, look := range []func(string) ([]string, error){
+	for _, list := range []func(string) ([]string, error){
 		leftInGroups, network.Leftovers, leftMounts, leftLoopDevices, leftClaim,
 	} {
-		found, err := look(lab)
+		found, err := list(lab)
 		if err != nil {
-			return nil, fmt.Errorf("looking for what is left of lab %s: %w", lab, err)
+			return nil, fmt.Errorf("finding leftovers of lab %s: %w", lab, err)
 		}
 		left = append(left, found...)
 	}
@@ -60,7 +60,7 @@ func leftInGroups(lab string) ([]string, error) {
 	}
 	var left []string
 	for _, id := range processes {
-		// A process without a name has ended since it was listed.
+		// A process without a name has ended.
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id))
 		left = append(left, fmt.Sprintf("process %d (%s)", id, strings.TrimSpace(string(name))))
 	}
@@ -70,7 +70,7 @@ func leftInGroups(lab string) ([]string, error) {
 	return left, nil
 }
 
-// leftMounts finds mounts of the lab's files and of its namespaces, by the names that lead to them.
+// leftMounts returns mounts of the lab's files and namespaces, by their paths.
 func leftMounts(lab string) ([]string, error) {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -96,7 +96,7 @@ func leftLoopDevices(lab string) ([]string, error) {
 	}
 	var left []string
 	for _, file := range files {
-		// A device that has just been detached has no such file any more.
+		// A detached device has no such file.
 		if backing, err := os.ReadFile(file); err == nil && strings.Contains(string(backing), filesOf(lab)) {
 			left = append(left, fmt.Sprintf("loop device %s of %s", strings.Split(file, "/")[3],
 				strings.TrimSpace(string(backing))))
@@ -118,5 +118,5 @@ func leftClaim(lab string) ([]string, error) {
 	return nil, nil
 }
 
-// filesOf is a part of the path of every file of a lab.
+// filesOf returns a part of the path of every file of a lab.
 func filesOf(lab string) string { return "/labs/" + lab + "/" }

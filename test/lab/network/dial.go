@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// dialLimit is how long Dial tries when its context sets no limit.
+// dialLimit is the time limit of Dial without a deadline.
 const dialLimit = 10 * time.Second
 
-// Dial opens a connection from the gateway, such as to an API server of the lab. The network is one of tcp, tcp4, tcp6,
-// udp, udp4 and udp6, and the address has a literal IP address and a port. Without a deadline it returns an error
-// after ten seconds. The connection can be used anywhere.
+// Dial opens a connection from the gateway, such as to an API server of the lab. The network is tcp, tcp4, tcp6, udp,
+// udp4 or udp6. The address is an IP address with a port. Without a deadline it returns an error after ten seconds.
 func (s *Switch) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func (s *Switch) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return connection, nil
 }
 
-// Listen opens a port of the gateway, which the machines can reach. The address is one of the gateway's with a port.
+// Listen opens a port of the gateway for machines. The address is one of the gateway with a port.
 func (s *Switch) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err

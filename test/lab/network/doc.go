@@ -1,15 +1,14 @@
-// Package network is the switch of a lab and the cables that lead to its machines.
+// Package network is the switch of a lab with the cables to its machines.
 //
-// A lab has one network namespace of its own, the switch. It holds a bridge with the gateway's addresses, a port for
-// each machine and a route to the pods of each machine. A machine has a namespace too, with one network card in it,
-// eth0, that is one end of a veth pair; the other end is the machine's port. What runs outside reaches a lab through
-// Dial, Listen and Proxy, which open their sockets inside the switch.
+// A lab has a network namespace, the switch, with a bridge with the gateway's addresses, a port for each machine and a
+// route to the pods of each machine. A machine has a namespace with one network card, eth0, one end of a veth pair. The
+// other end is the port of the machine. Dial, Listen and Proxy open sockets inside the switch for programs outside.
 //
-// The namespace that a lab is started from gets no interface, no address, no route and no rule: labs cannot disturb one
-// another, nor the computer that they run on, and the packet filter of that computer cannot disturb them.
+// The package adds no interface, address, route and rule to the namespace of its process. So labs do not affect each
+// other or the computer, and its packet filter does not affect them.
 //
-// It refuses names of hosts: nothing inside a lab answers DNS, and a resolver would ask from outside of the switch.
+// It requires IP addresses: a lab has no DNS, and a resolver would use the network outside of the switch.
 //
-// The trade-off: a bridge has no layer-3 isolation of its own, so a partition moves ports to other bridges, which is
-// certain to cut everything, and only one side of a partition keeps the gateway.
+// A bridge has no layer-3 isolation, so a partition moves ports to other bridges, which cuts all traffic. Only one side
+// of a partition keeps the gateway.
 package network

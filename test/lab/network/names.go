@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// prefix begins the name of everything in the kernel that belongs to a lab.
+// prefix is the prefix of all names of a lab in the kernel.
 const prefix = "m3lab-"
 
-// separator stands between the name of a lab and that of a machine. Neither may contain it, so that the machine b-c of
-// the lab a is not taken for the machine c of the lab a-b.
+// separator is between the name of a lab and that of a machine. Neither may contain it, so that names are unambiguous.
 const separator = "."
 
 var (
@@ -18,7 +17,7 @@ var (
 	machineName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// CheckLab says what is wrong with the name of a lab.
+// CheckLab returns an error for an invalid name of a lab.
 func CheckLab(lab string) error {
 	if !labName.MatchString(lab) {
 		return fmt.Errorf("the name of the lab is %q: use 1 to 12 lower-case letters, digits and -, "+
@@ -27,7 +26,7 @@ func CheckLab(lab string) error {
 	return nil
 }
 
-// CheckMachine says what is wrong with the name of a machine, which is a DNS label.
+// CheckMachine returns an error for an invalid name of a machine, which is a DNS label.
 func CheckMachine(machine string) error {
 	if !machineName.MatchString(machine) {
 		return fmt.Errorf("the name of the machine is %q: use 1 to 63 lower-case letters, digits and -, "+
@@ -36,13 +35,13 @@ func CheckMachine(machine string) error {
 	return nil
 }
 
-// Name is the name of the switch's namespace, and of everything else of a lab that belongs to no machine.
+// Name returns the name of the namespace of the switch, and of other parts of a lab without a machine.
 func Name(lab string) string { return prefix + lab }
 
-// MachineName is the name of a machine's namespace.
+// MachineName returns the name of the namespace of a machine.
 func MachineName(lab, machine string) string { return Name(lab) + separator + machine }
 
-// Belongs tells whether a name was made by Name or MachineName for this lab.
+// Belongs returns true if Name or MachineName returns the name for this lab.
 func Belongs(lab, name string) bool {
 	return name == Name(lab) || strings.HasPrefix(name, Name(lab)+separator)
 }

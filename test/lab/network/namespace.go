@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces is the folder that ip(8) and the library use too, so that `ip netns exec` works for people.
+// namespaces is the folder of ip(8), so that users can run `ip netns exec`.
 const namespaces = "/run/netns"
 
-// Path is the file that keeps a namespace alive. Opened, it can be entered.
+// Path returns the file of a namespace.
 func Path(name string) string { return filepath.Join(namespaces, name) }
 
-// Within calls a function inside a namespace, and everything that the function does on its own goroutine happens there:
-// goroutines that it starts are outside. A thread that cannot be moved back ends with its goroutine, so that no other
-// goroutine ever finds itself in the wrong namespace.
+// Within calls a function inside a namespace. Goroutines that it starts are outside. A thread that cannot be restored
+// ends with its goroutine, so that no other goroutine runs in the wrong namespace.
 func Within(name string, do func() error) error {
 	target, err := netns.GetFromName(name)
 	if err != nil {
@@ -46,7 +45,7 @@ func within(enter, do func() error) error {
 		if err = enter(); err == nil {
 			err = do()
 		}
-		// A goroutine that ends while it is locked takes its thread with it.
+		// A goroutine that ends while it is locked ends its thread.
 		if restored := netns.Set(home); restored == nil {
 			runtime.UnlockOSThread()
 		}
@@ -55,7 +54,7 @@ func within(enter, do func() error) error {
 	return <-result
 }
 
-// create makes a namespace unless there is one of that name already.
+// create creates a namespace, if it does not exist.
 func create(name string) error {
 	if _, err := os.Stat(Path(name)); err == nil {
 		return nil
@@ -73,10 +72,10 @@ func create(name string) error {
 	return nil
 }
 
-// remove takes the name from a namespace. It ceases to exist when the last process in it is gone, with its interfaces.
+// remove removes the name of a namespace. The kernel deletes the namespace after its last process, with its interfaces.
 func remove(name string) error {
 	err := unix.Unmount(Path(name), unix.MNT_DETACH)
-	// EINVAL means that nothing is mounted there: creating it was cut short.
+	// EINVAL means that nothing is mounted, after an interrupted creation.
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmounting network namespace %s: %w", name, err)
 	}
@@ -86,7 +85,7 @@ func remove(name string) error {
 	return nil
 }
 
-// namesOf lists the namespaces of a lab, the machines' before the switch.
+// namesOf returns the namespaces of a lab, the machines before the switch.
 func namesOf(lab string) ([]string, error) {
 	entries, err := os.ReadDir(namespaces)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

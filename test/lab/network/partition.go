@@ -8,12 +8,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// groupName begins the names of the bridges that a partition adds.
+// groupName is the prefix of the bridges of a partition.
 const groupName = "group"
 
-// Partition splits the network until Heal: nothing gets from one group of machines to another, in no protocol. The
-// first group keeps the gateway, and with it the BMCs and everything outside; machines that no group names belong to
-// it. Machines that are powered off keep their place for when they come back. A new partition replaces the old one.
+// Partition splits the network until Heal: groups of machines cannot reach each other. The first group keeps the
+// gateway, with the BMCs and all outside. It contains machines that no group names. Powered-off machines keep their
+// group. A new partition replaces the old one.
 func (s *Switch) Partition(groups ...[]string) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -33,7 +33,7 @@ func (s *Switch) Partition(groups ...[]string) error {
 		}
 	}
 	for _, bridge := range bridges {
-		// No machine talks to this bridge itself, so its address does not matter.
+		// Machines do not send packets to this bridge, so its address does not matter.
 		if _, err := s.bridge(bridge, nil); err != nil {
 			return fmt.Errorf("partitioning lab %s: %w", s.lab, err)
 		}
@@ -56,7 +56,7 @@ func (s *Switch) Heal() error {
 	return nil
 }
 
-// arrange puts all ports where they belong, then removes unused bridges.
+// arrange moves all ports to their bridges, then removes unused bridges.
 func (s *Switch) arrange() error {
 	links, err := s.handle.LinkList()
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Switch) arrange() error {
 	return errors.Join(failures...)
 }
 
-// place moves the port of a machine unless it is where it belongs, because moving loses what the bridge has learned.
+// place moves the port of a machine if required, because a move clears the forwarding table.
 func (s *Switch) place(link netlink.Link, machine string) error {
 	name := s.groups[machine]
 	if name == "" {

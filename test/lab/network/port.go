@@ -13,18 +13,18 @@ import (
 // card is the name of a machine's network card.
 const card = "eth0"
 
-// noLinkLocal keeps the kernel from giving the switch an address on each port.
+// noLinkLocal disables link-local addresses on the ports of the switch.
 const noLinkLocal = 1
 
-// Port is the place of a machine on the switch.
+// Port is the connection of a machine to the switch.
 type Port struct {
 	// Machine is the name of the machine.
 	Machine string
-	// Number ends the machine's addresses, see the address plan. It is unique in the lab.
+	// Number is the last part of the machine's addresses, see the address plan. It is unique in the lab.
 	Number byte
 }
 
-// link is the name of the switch's end of the cable. A number fits where a machine's name may be too long.
+// link returns the name of the switch's end of the cable. A machine's name may be too long for it.
 func (p Port) link() string { return fmt.Sprintf("port%d", p.Number) }
 
 func (p Port) check() error {
@@ -35,8 +35,8 @@ func (p Port) check() error {
 	return CheckMachine(p.Machine)
 }
 
-// Plug gives a machine a fresh namespace that holds its network card, turned off as at power-on, and connects the card
-// with the switch. An older namespace of the machine is forgotten with all that was configured in it.
+// Plug gives a machine a new namespace with its network card, which is down as at power-on, and connects the card to
+// the switch. It deletes an existing namespace of the machine.
 func (s *Switch) Plug(port Port) error {
 	if err := port.check(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (s *Switch) Plug(port Port) error {
 	return nil
 }
 
-// connect lays the cable and routes the pods of the machine to it.
+// connect adds the cable and the route to the pods of the machine.
 func (s *Switch) connect(port Port, name string) error {
 	namespace, err := netns.GetFromName(name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Switch) connect(port Port, name string) error {
 	return nil
 }
 
-// podRoute leads to the pods of a machine, and says which network card its next hop is.
+// podRoute returns the route to the pods of a machine and the neighbour entry of its next hop.
 func (s *Switch) podRoute(port Port) (*netlink.Route, *netlink.Neigh, error) {
 	bridge, err := s.handle.LinkByName(bridgeName)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Switch) podRoute(port Port) (*netlink.Route, *netlink.Neigh, error) {
 		}, nil
 }
 
-// Unplug removes a machine's cable and its namespace. A machine that is not plugged in is left as it is.
+// Unplug removes the cable and the namespace of a machine, if they exist.
 func (s *Switch) Unplug(port Port) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -127,7 +127,7 @@ func (s *Switch) unplug(port Port) error {
 	if err != nil {
 		return fmt.Errorf("finding %s of machine %s: %w", port.link(), port.Machine, err)
 	}
-	// Processes may still hold the namespace: the cable goes first, so that they are cut off.
+	// Processes may still use the namespace. Deleting the cable first disconnects them.
 	if err := s.handle.LinkDel(link); err != nil {
 		return fmt.Errorf("removing %s of machine %s: %w", port.link(), port.Machine, err)
 	}
@@ -135,7 +135,7 @@ func (s *Switch) unplug(port Port) error {
 	if err != nil {
 		return err
 	}
-	// A route through the bridge stays when one of its ports goes.
+	// Deleting a port does not delete the route through the bridge.
 	if err := s.handle.RouteDel(route); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("removing the route to the pods of machine %s: %w", port.Machine, err)
 	}
@@ -145,10 +145,10 @@ func (s *Switch) unplug(port Port) error {
 	return remove(MachineName(s.lab, port.Machine))
 }
 
-// LinkDown pulls the cable of a machine: its network card loses the carrier.
+// LinkDown disconnects the cable of a machine: its network card loses the carrier.
 func (s *Switch) LinkDown(port Port) error { return s.withLink(port, s.handle.LinkSetDown) }
 
-// LinkUp puts the cable of a machine back.
+// LinkUp reconnects the cable of a machine.
 func (s *Switch) LinkUp(port Port) error { return s.withLink(port, s.handle.LinkSetUp) }
 
 func (s *Switch) withLink(port Port, do func(netlink.Link) error) error {

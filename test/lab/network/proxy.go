@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Proxy is a TCP port outside of a lab that leads to one inside.
+// Proxy is a TCP port outside of a lab that forwards connections into the lab.
 type Proxy struct {
 	listener net.Listener
 	inside   *Switch
@@ -17,8 +17,8 @@ type Proxy struct {
 	running  sync.WaitGroup
 }
 
-// Proxy listens outside of the lab, such as on 127.0.0.1:0, and passes every connection on to the target inside, until
-// the context ends or Close is called. The target need not listen yet: then a connection is closed at once.
+// Proxy listens outside of the lab, for example on 127.0.0.1:0, and forwards every connection to target inside the lab,
+// until ctx ends or Close is called. While nothing listens on target, Proxy closes new connections.
 func (s *Switch) Proxy(ctx context.Context, listen, target string) (*Proxy, error) {
 	if err := checkAddress(target); err != nil {
 		return nil, err
@@ -34,10 +34,10 @@ func (s *Switch) Proxy(ctx context.Context, listen, target string) (*Proxy, erro
 	return proxy, nil
 }
 
-// Address is where the proxy listens, with the port that it got.
+// Address returns the address and the port that the proxy listens on.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Close ends the proxy and its connections, and waits for them.
+// Close ends the proxy and its connections, and blocks until they have ended.
 func (p *Proxy) Close() {
 	p.stop()
 	p.running.Wait()
@@ -47,14 +47,14 @@ func (p *Proxy) accept(ctx context.Context) {
 	for {
 		outer, err := p.listener.Accept()
 		if err != nil {
-			// The listener was closed; there is nothing else that a listener on TCP refuses for good.
+			// The listener is closed. No other error of Accept is permanent.
 			return
 		}
 		p.running.Go(func() { p.serve(ctx, outer) })
 	}
 }
 
-// serve passes bytes both ways until both ends have said that they send no more, or the proxy is closed.
+// serve copies bytes in both directions until both ends have closed their direction, or the proxy is closed.
 func (p *Proxy) serve(ctx context.Context, outer net.Conn) {
 	defer func() { _ = outer.Close() }()
 	inner, err := p.inside.Dial(ctx, "tcp", p.target)
@@ -73,7 +73,7 @@ func (p *Proxy) serve(ctx context.Context, outer net.Conn) {
 	both.Wait()
 }
 
-// forward copies one direction and passes its end on. When it breaks, the other direction has to break as well.
+// forward copies one direction, then closes it for writing. An error closes both directions.
 func forward(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	half, canClose := to.(interface{ CloseWrite() error })

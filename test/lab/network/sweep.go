@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Sweep removes all namespaces of a lab, and with them its bridge, cables and routes. Nothing has to be there. The
-// processes of the machines have to be gone before, because a namespace lives as long as a process in it.
+// Sweep deletes all namespaces of a lab with its bridge, cables and routes, if they exist. The processes of the
+// machines must have ended, because a process keeps its namespace alive.
 func Sweep(lab string) error {
 	if err := CheckLab(lab); err != nil {
 		return err
@@ -24,7 +24,7 @@ func Sweep(lab string) error {
 	return errors.Join(failures...)
 }
 
-// Leftovers names what there still is of a lab: its namespaces, and links of it that strayed out of them.
+// Leftovers returns the names of the namespaces of a lab, and of its links outside of them.
 func Leftovers(lab string) ([]string, error) {
 	names, err := namesOf(lab)
 	if err != nil {
@@ -46,7 +46,7 @@ func Leftovers(lab string) ([]string, error) {
 	return left, nil
 }
 
-// listings is how often listing links is tried: it fails when another program adds or removes one at the same time.
+// listings limits the attempts to list links. Listing fails while another program adds or removes a link.
 const listings = 10
 
 func allLinks() ([]netlink.Link, error) {

@@ -19,18 +19,18 @@ import (
 // bridgeName is the bridge that holds the gateway.
 const bridgeName = "br0"
 
-// Switch connects the machines of a lab. Its methods may be called at the same time.
+// Switch connects the machines of a lab. It is safe for concurrent use.
 type Switch struct {
 	lab    string
 	handle *netlink.Handle
 
-	// mutex guards what is below, and makes changes of ports one after the other.
+	// mutex guards the fields below and serialises changes of ports.
 	mutex sync.Mutex
-	// groups says on which bridge the machines of a partition are; the others are on the gateway's.
+	// groups maps a machine of a partition to its bridge. Other machines are on the gateway's bridge.
 	groups map[string]string
 }
 
-// Create makes the switch of a lab, or completes what is there. It needs root.
+// Create creates the switch of a lab, or completes an existing one. It requires root.
 func Create(lab string) (*Switch, error) {
 	if err := CheckLab(lab); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func Create(lab string) (*Switch, error) {
 	defer func() { _ = namespace.Close() }()
 	handle, err := netlink.NewHandleAt(namespace, unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, fmt.Errorf("talking to the switch of lab %s: %w", lab, err)
+		return nil, fmt.Errorf("opening netlink in the switch of lab %s: %w", lab, err)
 	}
 	created := &Switch{lab: lab, handle: handle, groups: map[string]string{}}
 	if err := created.setUp(); err != nil {
@@ -58,10 +58,10 @@ func Create(lab string) (*Switch, error) {
 	return created, nil
 }
 
-// Lab is the name of the lab that the switch belongs to.
+// Lab returns the name of the lab.
 func (s *Switch) Lab() string { return s.lab }
 
-// Delete removes the switch, the machines' namespaces and all cables. Connections that were opened through it break.
+// Delete deletes the switch, the namespaces of the machines and all cables. It breaks connections through the switch.
 func (s *Switch) Delete() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -69,8 +69,8 @@ func (s *Switch) Delete() error {
 	return Sweep(s.lab)
 }
 
-// setUp makes the bridge and gives it the gateway's addresses. A new bridge runs no spanning tree, and then a port
-// forwards at once.
+// setUp creates the bridge and adds the gateway's addresses. The bridge runs no spanning tree, so a port forwards
+// immediately.
 func (s *Switch) setUp() error {
 	loopback, err := s.handle.LinkByName("lo")
 	if err != nil {
@@ -85,19 +85,19 @@ func (s *Switch) setUp() error {
 	}
 	addresses := []*netlink.Addr{
 		{IPNet: on(Provisioning4, netip.MustParseAddr(Gateway4))},
-		// Addresses of a lab are unique, and duplicate address detection would keep it unusable for seconds.
+		// Duplicate address detection would delay the address for seconds. Addresses of a lab are unique.
 		{IPNet: on(Provisioning6, netip.MustParseAddr(Gateway6)), Flags: unix.IFA_F_NODAD},
 	}
 	for _, address := range addresses {
 		if err := s.handle.AddrReplace(bridge, address); err != nil {
-			return fmt.Errorf("giving %s to the gateway: %w", address.IPNet, err)
+			return fmt.Errorf("adding %s to the gateway: %w", address.IPNet, err)
 		}
 	}
 	return nil
 }
 
-// bridge makes a bridge that forwards all multicast, which is how neighbours are found in IPv6 and what VRRP sends. Its
-// address is fixed: left to itself a bridge takes one of its ports' and changes it when that port goes.
+// bridge creates a bridge that forwards all multicast, which IPv6 neighbour discovery and VRRP require. The bridge has
+// a fixed MAC address: by default a bridge uses that of one of its ports, and changes it when that port is deleted.
 func (s *Switch) bridge(name string, address net.HardwareAddr) (netlink.Link, error) {
 	snooping := false
 	bridge := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs(), MulticastSnooping: &snooping}
@@ -115,15 +115,15 @@ func (s *Switch) bridge(name string, address net.HardwareAddr) (netlink.Link, er
 	return link, nil
 }
 
-// route makes a router of the namespace that it is called in.
+// route makes the current namespace a router.
 func route() error {
 	settings := map[string]string{
 		"net/ipv4/ip_forward":          "1",
 		"net/ipv6/conf/all/forwarding": "1",
-		// A virtual address moves between machines, so an answer may leave on another way than the question came.
+		// A VIP moves between machines, so an answer may leave by another path than the request.
 		"net/ipv4/conf/all/rp_filter":     "0",
 		"net/ipv4/conf/default/rp_filter": "0",
-		// Pods of two machines talk through the switch. The hint to talk directly would outlive the machine it names.
+		// Pods of two machines communicate through the switch. A redirect would outlive the machine it names.
 		"net/ipv4/conf/all/send_redirects":     "0",
 		"net/ipv4/conf/default/send_redirects": "0",
 	}

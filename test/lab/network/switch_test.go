@@ -21,10 +21,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// unreachable is how long a test tries to reach what it must not reach.
+// unreachable is the time limit for connections that must fail.
 const unreachable = 700 * time.Millisecond
 
-// reachable is how long a test tries to reach what it must reach.
+// reachable is the time limit for connections that must succeed.
 const reachable = 20 * time.Second
 
 const echoPort = 7777
@@ -48,7 +48,7 @@ func TestMachinesReachOneAnotherAndTheGatewayInBothFamilies(t *testing.T) {
 	go answer(listener)
 
 	for _, address := range addresses(second) {
-		if err := ask(network.MachineName(lab.Lab(), first.Machine), address, reachable); err != nil {
+		if err := roundTrip(network.MachineName(lab.Lab(), first.Machine), address, reachable); err != nil {
 			t.Errorf("from first to second: %v", err)
 		}
 		dialled, err := lab.Dial(t.Context(), "tcp", address)
@@ -60,7 +60,7 @@ func TestMachinesReachOneAnotherAndTheGatewayInBothFamilies(t *testing.T) {
 			t.Errorf("from the gateway to second: %v", err)
 		}
 	}
-	if err := ask(network.MachineName(lab.Lab(), first.Machine), listener.Addr().String(), reachable); err != nil {
+	if err := roundTrip(network.MachineName(lab.Lab(), first.Machine), listener.Addr().String(), reachable); err != nil {
 		t.Errorf("from first to the gateway: %v", err)
 	}
 	if _, err := lab.Dial(t.Context(), "tcp", "localhost:80"); err == nil || !strings.Contains(err.Error(), "localhost:80") {
@@ -84,7 +84,7 @@ func TestPodsReachOneAnotherThroughTheSwitch(t *testing.T) {
 		echo(t, name)
 	}
 	target := netip.AddrPortFrom(network.PodNetwork(second.Number).Addr().Next().Next(), echoPort)
-	if err := ask(network.MachineName(lab.Lab(), first.Machine), target.String(), reachable); err != nil {
+	if err := roundTrip(network.MachineName(lab.Lab(), first.Machine), target.String(), reachable); err != nil {
 		t.Error(err)
 	}
 	must(t, lab.Unplug(second))
@@ -99,7 +99,7 @@ func TestPodsReachOneAnotherThroughTheSwitch(t *testing.T) {
 	})
 }
 
-// exchange4 gives a machine another IPv4 address than that of the plan, as network data from a pool does.
+// exchange4 replaces the IPv4 address of a machine, as network data of an IPPool does.
 func exchange4(t *testing.T, namespace string, port network.Port) {
 	t.Helper()
 	inside(t, namespace, func() error {
@@ -121,14 +121,14 @@ func TestPulledCableCutsTheMachineAndItsCardNotices(t *testing.T) {
 	if carrier(t, name) {
 		t.Error("the card has a carrier while the cable is pulled")
 	}
-	if err := ask(network.Name(lab.Lab()), addresses(first)[0], unreachable); err == nil {
+	if err := roundTrip(network.Name(lab.Lab()), addresses(first)[0], unreachable); err == nil {
 		t.Error("the gateway reached the machine while the cable was pulled")
 	}
 	must(t, lab.LinkUp(first))
 	if !carrier(t, name) {
 		t.Error("the card has no carrier after the cable was plugged in")
 	}
-	if err := ask(network.Name(lab.Lab()), addresses(first)[0], reachable); err != nil {
+	if err := roundTrip(network.Name(lab.Lab()), addresses(first)[0], reachable); err != nil {
 		t.Error(err)
 	}
 }
@@ -150,10 +150,10 @@ func TestPartitionCutsBothFamiliesAndOpenConnections(t *testing.T) {
 	reaches(t, network.MachineName(lab.Lab(), third.Machine), second)
 	reaches(t, network.Name(lab.Lab()), first)
 	if err := round(open, unreachable); err == nil {
-		t.Error("an open connection went on across the partition")
+		t.Error("an open connection survived the partition")
 	}
 
-	t.Log("a machine that comes back during the partition is on its side")
+	t.Log("a machine that is plugged in during the partition is in its group")
 	plug(t, lab, second)
 	echo(t, network.MachineName(lab.Lab(), second.Machine))
 	cutOff(t, from, second)
@@ -164,7 +164,7 @@ func TestPartitionCutsBothFamiliesAndOpenConnections(t *testing.T) {
 		links, err := netlink.LinkList()
 		for _, link := range links {
 			if strings.HasPrefix(link.Attrs().Name, "group") {
-				return fmt.Errorf("bridge %s is left of the partition", link.Attrs().Name)
+				return fmt.Errorf("bridge %s still exists", link.Attrs().Name)
 			}
 		}
 		return err
@@ -198,17 +198,17 @@ func TestProxyLeadsIntoTheLab(t *testing.T) {
 	}
 	proxy.Close()
 	if err := outside(); err == nil {
-		t.Error("the proxy answers after it was closed")
+		t.Error("the closed proxy still answers")
 	}
 }
 
-func TestTheComputerIsLeftAlone(t *testing.T) {
+func TestTheLabDoesNotChangeTheNetworkOfTheComputer(t *testing.T) {
 	root(t)
 	before := state(t)
 	lab := start(t, "net-alone")
 	plug(t, lab, first)
 	echo(t, network.MachineName(lab.Lab(), first.Machine))
-	must(t, ask(network.Name(lab.Lab()), addresses(first)[0], reachable))
+	must(t, roundTrip(network.Name(lab.Lab()), addresses(first)[0], reachable))
 	if diff := cmp.Diff(before, state(t)); diff != "" {
 		t.Errorf("running a lab changed the computer's own network (-before +after):\n%s", diff)
 	}
@@ -218,27 +218,27 @@ func TestTheComputerIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
-		// A thread that ended in the meantime is nowhere.
+		// The thread may have ended.
 		if namespace, err := os.Readlink(task); err == nil && namespace != home {
 			t.Errorf("thread %s stayed in %s", task, namespace)
 		}
 	}
 }
 
-func TestTwoLabsDoNotSeeEachOther(t *testing.T) {
+func TestTwoLabsAreIsolated(t *testing.T) {
 	one, other := start(t, "net"), start(t, "net-x")
 	plug(t, one, first)
 	plug(t, other, first)
 	echo(t, network.MachineName("net", first.Machine))
-	if err := ask(network.Name("net"), addresses(first)[0], reachable); err != nil {
+	if err := roundTrip(network.Name("net"), addresses(first)[0], reachable); err != nil {
 		t.Error(err)
 	}
-	if err := ask(network.Name("net-x"), addresses(first)[0], unreachable); err == nil {
+	if err := roundTrip(network.Name("net-x"), addresses(first)[0], unreachable); err == nil {
 		t.Error("a lab reached the machine of another lab")
 	}
 	must(t, network.Sweep("net"))
 	if left := leftovers(t, "net"); len(left) > 0 {
-		t.Errorf("left of the swept lab: %v", left)
+		t.Errorf("the swept lab still has: %v", left)
 	}
 	want := []string{"network namespace m3lab-net-x.first", "network namespace m3lab-net-x"}
 	if diff := cmp.Diff(want, leftovers(t, "net-x")); diff != "" {
@@ -246,7 +246,7 @@ func TestTwoLabsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestCreateCompletesWhatIsThere(t *testing.T) {
+func TestCreateCompletesAnExistingLab(t *testing.T) {
 	lab := start(t, "net-again")
 	again, err := network.Create("net-again")
 	if err != nil {
@@ -255,16 +255,16 @@ func TestCreateCompletesWhatIsThere(t *testing.T) {
 	plug(t, again, first)
 	plug(t, lab, first)
 	echo(t, network.MachineName(lab.Lab(), first.Machine))
-	if err := ask(network.Name(lab.Lab()), addresses(first)[0], reachable); err != nil {
+	if err := roundTrip(network.Name(lab.Lab()), addresses(first)[0], reachable); err != nil {
 		t.Error(err)
 	}
 	must(t, again.Delete())
 	if left := leftovers(t, "net-again"); len(left) > 0 {
-		t.Errorf("left after deleting: %v", left)
+		t.Errorf("still there after deleting: %v", left)
 	}
 }
 
-func TestNamesAndNumbersAreChecked(t *testing.T) {
+func TestNamesAndNumbersAreValidated(t *testing.T) {
 	for _, name := range []string{"", "A", "-a", "a-", "a.b", "thirteen-long"} {
 		if _, err := network.Create(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 			t.Errorf("lab %q: got %v, want an error that names it", name, err)
@@ -279,14 +279,14 @@ func TestNamesAndNumbersAreChecked(t *testing.T) {
 		t.Errorf("address of machine 20: got %s", got)
 	}
 	if network.Belongs("a", network.MachineName("a-b", "c")) {
-		t.Error("lab a claims the machine of lab a-b")
+		t.Error("lab a contains the machine of lab a-b")
 	}
 }
 
 func root(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("network namespaces can only be made by root")
+		t.Skip("requires root to create network namespaces")
 	}
 }
 
@@ -302,7 +302,7 @@ func start(t *testing.T, name string) *network.Switch {
 			t.Error(err)
 		}
 		if left := leftovers(t, name); len(left) > 0 {
-			t.Errorf("left after deleting the switch: %v", left)
+			t.Errorf("still there after deleting the switch: %v", left)
 		}
 	})
 	return lab
@@ -317,7 +317,7 @@ func leftovers(t *testing.T, lab string) []string {
 	return left
 }
 
-// plug connects a machine and configures it as an operating system would.
+// plug connects a machine and configures its network card.
 func plug(t *testing.T, lab *network.Switch, port network.Port) {
 	t.Helper()
 	must(t, lab.Plug(port))
@@ -369,7 +369,7 @@ func addresses(port network.Port) []string {
 	}
 }
 
-// echo answers on all addresses of a namespace until the test ends.
+// echo runs an echo server on all addresses of a namespace until the test ends.
 func echo(t *testing.T, namespace string) {
 	t.Helper()
 	var listener net.Listener
@@ -406,8 +406,8 @@ func connect(t *testing.T, namespace, address string) net.Conn {
 	return connection
 }
 
-// ask sends a line from a namespace to an address and wants it back.
-func ask(namespace, address string, limit time.Duration) error {
+// roundTrip sends a line from a namespace to an address and requires the same line as the answer.
+func roundTrip(namespace, address string, limit time.Duration) error {
 	var connection net.Conn
 	if err := network.Within(namespace, func() (err error) {
 		connection, err = (&net.Dialer{Timeout: limit}).DialContext(context.Background(), "tcp", address)
@@ -418,28 +418,28 @@ func ask(namespace, address string, limit time.Duration) error {
 	return exchange(connection)
 }
 
-// reaches demands that a machine can be reached from a namespace, in both families. The kernel remembers for some seconds
-// that it did not find a neighbour, and says so at once.
+// reaches requires a machine to be reachable from a namespace, in both families. It retries, because the kernel caches
+// failed neighbour discoveries for some seconds.
 func reaches(t *testing.T, namespace string, port network.Port) {
 	t.Helper()
 	for _, address := range addresses(port) {
-		if err := await(func() error { return ask(namespace, address, reachable) }); err != nil {
+		if err := await(func() error { return roundTrip(namespace, address, reachable) }); err != nil {
 			t.Errorf("from %s: %v", namespace, err)
 		}
 	}
 }
 
-// cutOff demands that a machine cannot be reached from a namespace, in either family.
+// cutOff requires a machine to be unreachable from a namespace, in both families.
 func cutOff(t *testing.T, namespace string, port network.Port) {
 	t.Helper()
 	for _, address := range addresses(port) {
-		if err := ask(namespace, address, unreachable); err == nil {
+		if err := roundTrip(namespace, address, unreachable); err == nil {
 			t.Errorf("%s was reached from %s", address, namespace)
 		}
 	}
 }
 
-// await repeats what fails until it succeeds or the time is up.
+// await repeats do until it succeeds or the time limit is over.
 func await(do func() error) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -487,7 +487,7 @@ func carrier(t *testing.T, namespace string) bool {
 	return up
 }
 
-// state describes the network of the computer.
+// state returns the network interfaces and routes of the computer.
 func state(t *testing.T) []string {
 	t.Helper()
 	var lines []string

@@ -1,8 +1,6 @@
-// Package precondition says what of a machine would keep a lab from working: all of it at once, and each with its
-// remedy.
+// Package precondition checks the requirements of a lab and returns all unmet ones, each with its remedy.
 //
-// It refuses to change anything. What it tries out, it does in a network namespace of its own that ends with
-// it.
+// It changes nothing outside of a temporary network namespace.
 package precondition
 
 import (
@@ -24,26 +22,25 @@ import (
 const (
 	gibibyte = 1 << 30
 
-	// baseMemory is for what builds the programs and for the process of the lab, in GiB. threeMachines is for three
-	// machines: a management machine and a node of a control plane were seen to take 1 GiB each, the rest is room.
+	// baseMemory is the memory in GiB for building the programs and for the process of the lab. threeMachines is the
+	// memory for three machines: the management machine and a control-plane node were measured to use 1 GiB each.
 	baseMemory, threeMachines = 2, 4
 
-	// diskNeeded is what the disks of some machines take. Making the artefacts takes more, and package image looks at
-	// that.
+	// diskNeeded is the space for the disks of some machines. Package image checks the space for building the artefacts.
 	diskNeeded = 4 * gibibyte
 
-	// getRuleset asks nf_tables for the number of its rule set, which changes nothing.
+	// getRuleset requests the generation number of the nf_tables rule set, which changes nothing.
 	getRuleset = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN
 )
 
-// Memory is how much has to be free for a lab in which so many machines run at once, in GiB.
+// Memory returns the memory in GiB that must be available for a lab that runs a number of machines at once.
 func Memory(machines int) int { return baseMemory + (machines*threeMachines+2)/3 }
 
-// Check says what is missing for a lab in which so many machines run at once. Cache is the folder that the artefacts of
-// labs are kept in.
+// Check returns an error for every unmet requirement of a lab that runs a number of machines at once. cache is the
+// folder for the artefacts of labs.
 func Check(cache string, machines int) error {
 	if os.Geteuid() != 0 {
-		return errors.New("a lab needs root, for namespaces and mounts: run it with sudo, or in a virtual machine as root")
+		return errors.New("a lab requires root for namespaces and mounts: run it with sudo, or in a virtual machine as root")
 	}
 	return errors.Join(checkMemory("/proc/meminfo", machines), checkDisk(cache), checkOverlay("/proc/filesystems"),
 		checkNamespaces("/proc/self/ns"), checkCgroups("/sys/fs/cgroup"), checkLinks(), checkFilter())
@@ -52,7 +49,7 @@ func Check(cache string, machines int) error {
 func checkMemory(path string, machines int) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("finding out how much memory is free: %w", err)
+		return fmt.Errorf("reading the available memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -65,25 +62,25 @@ func checkMemory(path string, machines int) error {
 			return fmt.Errorf("reading %s: %w", path, err)
 		}
 		if needed := Memory(machines); kibibytes < uint64(needed)<<20 { //nolint:gosec // It is positive.
-			return fmt.Errorf("%.1f GiB of memory are available: the lab needs %d GiB (machines that run at once: %d), end "+
+			return fmt.Errorf("%.1f GiB of memory are available: the lab requires %d GiB (machines that run at once: %d), end "+
 				"other programs or let fewer machines run", float64(kibibytes)/(1<<20), needed, machines)
 		}
 		return nil
 	}
-	return fmt.Errorf("finding out how much memory is free: %s has no line MemAvailable", path)
+	return fmt.Errorf("reading the available memory: %s has no line MemAvailable", path)
 }
 
 func checkDisk(folder string) error {
 	var found unix.Statfs_t
 	if err := unix.Statfs(folder, &found); err != nil {
-		return fmt.Errorf("finding out how much disk space %s has: %w", folder, err)
+		return fmt.Errorf("reading the free disk space of %s: %w", folder, err)
 	}
 	if found.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		return fmt.Errorf("%s is on overlayfs, on which no container engine can put its images: set METAL3_CACHE to a "+
+		return fmt.Errorf("%s is on overlayfs, which container engines cannot use for images: set METAL3_CACHE to a "+
 			"folder on ext4 or xfs", folder)
 	}
 	if free := found.Bavail * uint64(found.Bsize); free < diskNeeded { //nolint:gosec // A block size is positive.
-		return fmt.Errorf("%.1f GiB are free where %s is: a lab needs %d GiB, remove something or set METAL3_CACHE to "+
+		return fmt.Errorf("%.1f GiB are free where %s is: a lab requires %d GiB, free some space or set METAL3_CACHE to "+
 			"another folder", float64(free)/gibibyte, folder, diskNeeded/gibibyte)
 	}
 	return nil
@@ -92,7 +89,7 @@ func checkDisk(folder string) error {
 func checkOverlay(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("finding out which file systems there are: %w", err)
+		return fmt.Errorf("listing file systems: %w", err)
 	}
 	for line := range strings.Lines(string(content)) {
 		if strings.TrimPrefix(strings.TrimSpace(line), "nodev\t") == "overlay" {
@@ -112,7 +109,7 @@ func checkNamespaces(folder string) error {
 	return errors.Join(missing...)
 }
 
-// checkCgroups wants one hierarchy for all, or one for each controller.
+// checkCgroups requires cgroup v2, or each controller of cgroup v1.
 func checkCgroups(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "cgroup.controllers")); err == nil {
 		return nil
@@ -127,25 +124,25 @@ func checkCgroups(folder string) error {
 	return errors.Join(missing...)
 }
 
-// checkLinks makes the interfaces of a lab in a network namespace of its own that ends with the thread.
+// checkLinks creates the interfaces of a lab in a temporary network namespace.
 func checkLinks() error {
 	return thread.Own(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("making a network namespace: %w: a lab needs the capability CAP_SYS_ADMIN", err)
+			return fmt.Errorf("creating a network namespace: %w: a lab requires the capability CAP_SYS_ADMIN", err)
 		}
 		for _, link := range []netlink.Link{
 			&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "check0"}},
 			&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "check1"}, PeerName: "check2"},
 		} {
 			if err := netlink.LinkAdd(link); err != nil {
-				return fmt.Errorf("the kernel makes no interface of type %s (%w): run modprobe %s", link.Type(), err, link.Type())
+				return fmt.Errorf("the kernel creates no interface of type %s (%w): run modprobe %s", link.Type(), err, link.Type())
 			}
 		}
 		return nil
 	})
 }
 
-// checkFilter asks nf_tables for something, in which kube-proxy keeps its rules.
+// checkFilter sends a request to nf_tables, which kube-proxy requires.
 func checkFilter() error {
 	request := nl.NewNetlinkRequest(getRuleset, 0)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})

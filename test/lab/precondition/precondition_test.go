@@ -13,25 +13,25 @@ import (
 
 func TestRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("this is about users who are not root")
+		t.Skip("requires a user other than root")
 	}
 	err := Check(t.TempDir(), 1)
 	if err == nil || !strings.Contains(err.Error(), "sudo") {
-		t.Errorf("error %v, want one that asks for root", err)
+		t.Errorf("error %v, want one that requires root", err)
 	}
 }
 
-// TestChecksLeaveNothing looks for the interfaces that the check makes.
+// TestChecksLeaveNothing requires that the interfaces of the check no longer exist.
 func TestChecksLeaveNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("making network interfaces needs root")
+		t.Skip("requires root to create network interfaces")
 	}
 	if err := checkLinks(); err != nil {
-		t.Skipf("this machine can have no lab: %v", err)
+		t.Skipf("requires a machine that can run a lab: %v", err)
 	}
 	for _, name := range []string{"check0", "check1", "check2"} {
 		if _, err := netlink.LinkByName(name); !errors.As(err, new(netlink.LinkNotFoundError)) {
-			t.Errorf("looking for interface %s: error %v, want that there is none", name, err)
+			t.Errorf("finding interface %s: error %v, want not found", name, err)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func TestChecksLeaveNothing(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for machines, want := range map[int]int{1: 4, 2: 5, 3: 6, 4: 8, 6: 10} {
 		if got := Memory(machines); got != want {
-			t.Errorf("%d machines need %d GiB, want %d", machines, got, want)
+			t.Errorf("%d machines require %d GiB, want %d", machines, got, want)
 		}
 		path := filepath.Join(t.TempDir(), "meminfo")
 		for missing, refused := range map[int]bool{0: false, 1: true} {
@@ -69,7 +69,7 @@ func TestRemedies(t *testing.T) {
 		want []string
 	}{
 		"Memory": {checkMemory(memory, 3), []string{
-			"2.0 GiB of memory are available", "needs 6 GiB (machines that run at once: 3)", "end other programs or let fewer machines run",
+			"2.0 GiB of memory are available", "requires 6 GiB (machines that run at once: 3)", "end other programs or let fewer machines run",
 		}},
 		"Overlay":    {checkOverlay(systems), []string{"modprobe overlay"}},
 		"Namespaces": {checkNamespaces(folder), []string{"no net namespaces", "no cgroup namespaces"}},

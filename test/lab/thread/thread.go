@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package thread runs code on a thread of its own, for what changes the namespaces of the thread that it runs on.
+// Package thread runs code that changes the namespaces of its thread on a thread of its own.
 package thread
 
 import (
@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// Own does some work on a thread that no other goroutine ever runs on and that ends with the work.
+// Own runs work on a thread that runs no other goroutine and ends with work. It blocks until then.
 func Own(work func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if syscall.Gettid() == syscall.Getpid() {
-			// The first thread of a process would not end, and /proc shows it for the process. As long as it
-			// is taken, the next goroutine gets another.
+			// The first thread of a process does not end, and /proc shows its namespaces for the process. While this goroutine
+			// locks it, the next goroutine runs on another thread.
 			defer runtime.UnlockOSThread()
 			result <- Own(work)
 			return
 		}
-		// Never unlocked: that is what makes the thread end with this goroutine.
+		// A thread that is never unlocked ends with its goroutine.
 		result <- work()
 	}()
 	return <-result

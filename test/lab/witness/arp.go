@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Where a message of ARP for IPv4 on Ethernet has its parts.
+	// The offsets of the fields of an ARP message for IPv4 on Ethernet, and its length.
 	operationAt, senderCardAt, senderAddressAt, targetAddressAt, messageLength = 6, 8, 14, 24, 28
 
 	hardwareEthernet, protocolIPv4 = 1, 0x0800
@@ -20,18 +20,18 @@ const (
 	operationReply                 = 2
 )
 
-// wire is a socket for ARP on one interface.
+// wire is an ARP socket on one interface.
 type wire struct {
-	file  *os.File
-	fd    int
-	to    unix.SockaddrLinklayer
-	card  net.HardwareAddr
-	own   netip.Addr
-	asked netip.Addr
+	file   *os.File
+	fd     int
+	to     unix.SockaddrLinklayer
+	card   net.HardwareAddr
+	own    netip.Addr
+	target netip.Addr
 }
 
-// open opens a wire on the interface of the calling thread's namespace that has an address. It can be used anywhere.
-func open(own, asked netip.Addr) (*wire, error) {
+// open opens a socket on the interface with address own in the current namespace. Any thread can use the socket.
+func open(own, target netip.Addr) (*wire, error) {
 	found, err := interfaceOf(own)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func open(own, asked netip.Addr) (*wire, error) {
 		return nil, errors.Join(fmt.Errorf("listening to ARP on %s: %w", found.Name, err), unix.Close(fd))
 	}
 	return &wire{
-		file: os.NewFile(uintptr(fd), "arp"), fd: fd, to: to, card: found.HardwareAddr, own: own, asked: asked,
+		file: os.NewFile(uintptr(fd), "arp"), fd: fd, to: to, card: found.HardwareAddr, own: own, target: target,
 	}, nil
 }
 
@@ -72,8 +72,8 @@ func interfaceOf(own netip.Addr) (*net.Interface, error) {
 	return nil, fmt.Errorf("no interface has the address %s", own)
 }
 
-// ask broadcasts an ARP request for the address.
-func (w *wire) ask() error {
+// request broadcasts an ARP request for the address.
+func (w *wire) request() error {
 	message := make([]byte, messageLength)
 	binary.BigEndian.PutUint16(message, hardwareEthernet)
 	binary.BigEndian.PutUint16(message[2:], protocolIPv4)
@@ -81,14 +81,14 @@ func (w *wire) ask() error {
 	binary.BigEndian.PutUint16(message[operationAt:], operationRequest)
 	copy(message[senderCardAt:], w.card)
 	copy(message[senderAddressAt:], w.own.AsSlice())
-	copy(message[targetAddressAt:], w.asked.AsSlice())
+	copy(message[targetAddressAt:], w.target.AsSlice())
 	if err := unix.Sendto(w.fd, message, 0, &w.to); err != nil {
-		return fmt.Errorf("sending an ARP request for %s: %w", w.asked, err)
+		return fmt.Errorf("sending an ARP request for %s: %w", w.target, err)
 	}
 	return nil
 }
 
-// next waits for the next answer and returns the card that it came from. It fails when the wire is closed.
+// next blocks until the next ARP reply and returns the MAC address of its sender. It fails when the socket is closed.
 func (w *wire) next() (net.HardwareAddr, error) {
 	message := make([]byte, messageLength)
 	for {
@@ -102,15 +102,15 @@ func (w *wire) next() (net.HardwareAddr, error) {
 	}
 }
 
-// answer is the card that an answer to our question came from, nil for anything else. A gratuitous
-// announcement of a new holder is no answer: another machine may still have the address.
+// answer returns the sender's MAC address of a reply to our request, and nil for any other message. It ignores
+// gratuitous ARP: another machine may still have the address.
 func (w *wire) answer(message []byte) net.HardwareAddr {
 	if len(message) < messageLength || binary.BigEndian.Uint16(message[operationAt:]) != operationReply {
 		return nil
 	}
 	from, _ := netip.AddrFromSlice(message[senderAddressAt : senderAddressAt+4])
 	to, _ := netip.AddrFromSlice(message[targetAddressAt : targetAddressAt+4])
-	if from != w.asked || to != w.own {
+	if from != w.target || to != w.own {
 		return nil
 	}
 	return append(net.HardwareAddr(nil), message[senderCardAt:senderCardAt+6]...)

@@ -14,25 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newcomer is a machine without an address that boots from the network. It asks for an address and never takes one.
+// newcomer is a DHCP client without an address. It sends discoveries and never accepts an offer.
 type newcomer struct {
 	connection net.PacketConn
 	card       net.HardwareAddr
 
-	// mutex guards what is below.
+	// mutex guards the fields below.
 	mutex sync.Mutex
-	// asked is the number of the last question, and offers has the answers to it.
-	asked  dhcpv4.TransactionID
-	offers []offer
+	// transaction is that of the last discovery, and offers has the answers to it.
+	transaction dhcpv4.TransactionID
+	offers      []offer
 }
 
-// offer is of a server, and names the address that the machine is to boot from.
+// offer is the offer of a server, with the address to boot from.
 type offer struct {
 	server, next netip.Addr
 }
 
-// newNewcomer opens the port of DHCP clients on the interface of the calling thread's namespace that has an address. It
-// can be used anywhere.
+// newNewcomer opens the DHCP client port on the interface with address beside in the current namespace. Any thread can
+// use the client.
 func newNewcomer(ctx context.Context, beside netip.Addr) (*newcomer, error) {
 	found, err := interfaceOf(beside)
 	if err != nil {
@@ -50,24 +50,24 @@ func newNewcomer(ctx context.Context, beside netip.Addr) (*newcomer, error) {
 	return &newcomer{connection: connection, card: found.HardwareAddr}, nil
 }
 
-// ask broadcasts a DHCP discovery, and drops an earlier one without an answer.
-func (n *newcomer) ask() error {
-	question, err := dhcpv4.NewDiscovery(n.card, dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
+// discover broadcasts a DHCP discovery and discards the offers to the previous one.
+func (n *newcomer) discover() error {
+	discovery, err := dhcpv4.NewDiscovery(n.card, dhcpv4.WithBroadcast(true), dhcpv4.WithNetboot,
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient")), dhcpv4.WithOption(dhcpv4.OptClientArch(iana.EFI_X86_64)))
 	if err != nil {
-		return fmt.Errorf("making a question for DHCP: %w", err)
+		return fmt.Errorf("creating a DHCP discovery: %w", err)
 	}
 	n.mutex.Lock()
-	n.asked, n.offers = question.TransactionID, nil
+	n.transaction, n.offers = discovery.TransactionID, nil
 	n.mutex.Unlock()
 	broadcast := &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ServerPort}
-	if _, err := n.connection.WriteTo(question.ToBytes(), broadcast); err != nil {
-		return fmt.Errorf("asking for an address: %w", err)
+	if _, err := n.connection.WriteTo(discovery.ToBytes(), broadcast); err != nil {
+		return fmt.Errorf("sending a DHCP discovery: %w", err)
 	}
 	return nil
 }
 
-// answers are the offers to the last question so far.
+// answers returns the offers to the last discovery so far.
 func (n *newcomer) answers() []offer {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -88,11 +88,11 @@ func (n *newcomer) listen() {
 	}
 }
 
-// note keeps an offer to the last question, and nothing else.
+// note records an offer to the last discovery and ignores other messages.
 func (n *newcomer) note(message *dhcpv4.DHCPv4) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if message.TransactionID != n.asked || message.MessageType() != dhcpv4.MessageTypeOffer {
+	if message.TransactionID != n.transaction || message.MessageType() != dhcpv4.MessageTypeOffer {
 		return
 	}
 	server, _ := netip.AddrFromSlice(message.ServerIdentifier().To4())

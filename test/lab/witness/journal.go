@@ -8,40 +8,39 @@ import (
 	"time"
 )
 
-// None is the value for a time without an answer.
+// None stands for a time without an answer.
 const None = "none"
 
-// separator stands between several that answered at once.
+// separator joins the names of machines that answered the same request.
 const separator = " and "
 
-// Span is a time in which the answer was the same.
+// Span is a period with the same answer.
 type Span struct {
-	// From is when the question was asked whose answer was the first of this kind, To when the first of the next kind
-	// was asked. To of the last one is when its last question was asked.
+	// From is the time of the first request with this answer. To is the time of the first request with the next answer.
+	// In the last span, To is the time of the last request.
 	From, To time.Time
 
-	// Who answered: a name, names in alphabetical order, or None.
+	// Who has the names that answered, in alphabetical order, or None.
 	Who string
 }
 
-// Length is how long it was.
+// Length returns the duration of the span.
 func (s Span) Length() time.Duration { return s.To.Sub(s.From) }
 
-// Shared says whether more than one answered.
+// Shared reports whether several machines answered.
 func (s Span) Shared() bool { return strings.Contains(s.Who, separator) }
 
-// String is a line for people.
 func (s Span) String() string {
 	return fmt.Sprintf("%s  %8s  %s", s.From.Format("15:04:05.000"), s.Length().Round(time.Millisecond), s.Who)
 }
 
-// Journal remembers who answered when. It may be used at the same time.
+// Journal records who answered when. It is safe for concurrent use.
 type Journal struct {
 	mutex sync.Mutex
 	spans []Span
 }
 
-// add notes who answered a question that was asked at a time.
+// add records the names that answered the request sent at a time.
 func (j *Journal) add(at time.Time, names ...string) {
 	slices.Sort(names)
 	who := strings.Join(slices.Compact(names), separator)
@@ -60,7 +59,7 @@ func (j *Journal) add(at time.Time, names ...string) {
 	j.spans = append(j.spans, Span{From: at, To: at, Who: who})
 }
 
-// Last is who answered the last question. It is None before the first.
+// Last returns the answer to the last request. It is None before the first request.
 func (j *Journal) Last() string {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -70,7 +69,7 @@ func (j *Journal) Last() string {
 	return j.spans[len(j.spans)-1].Who
 }
 
-// Since are the spans of a time and after it. What began before begins with it.
+// Since returns the spans that end after began. The first one is cut to begin then.
 func (j *Journal) Since(began time.Time) []Span {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -87,7 +86,7 @@ func (j *Journal) Since(began time.Time) []Span {
 	return found
 }
 
-// Longest is how long the longest span was that fits.
+// Longest returns the length of the longest span that fits.
 func Longest(spans []Span, fits func(Span) bool) time.Duration {
 	var longest time.Duration
 	for _, span := range spans {

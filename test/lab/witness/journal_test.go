@@ -12,7 +12,7 @@ func TestJournal(t *testing.T) {
 	at := func(tenths int) time.Time { return noon.Add(time.Duration(tenths) * 100 * time.Millisecond) }
 	journal := &Journal{}
 	if got := journal.Last(); got != None {
-		t.Errorf("before the first question: %q, want %q", got, None)
+		t.Errorf("before the first request: %q, want %q", got, None)
 	}
 	for i, names := range [][]string{{"a"}, {"a"}, {}, {}, {}, {"b"}, {"b", "a"}, {"a", "b"}, {"b"}} {
 		journal.add(at(i), names...)
@@ -32,7 +32,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("two answered for %s, want 200ms", got)
 	}
 	if got := Longest(spans, func(s Span) bool { return s.Who == "a" }); got != 100*time.Millisecond {
-		t.Errorf("from the second question on, a answered for %s, want 100ms", got)
+		t.Errorf("from the second request on, a answered for %s, want 100ms", got)
 	}
 	if got := journal.Last(); got != "b" {
 		t.Errorf("last answered %q, want b", got)

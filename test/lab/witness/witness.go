@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	// interval is how often the questions are asked.
+	// interval is the time between two requests.
 	interval = 100 * time.Millisecond
 
-	// patience is how long a client waits for an answer.
+	// patience is the time limit for an answer.
 	patience = time.Second
 
-	// bootInterval is how often a machine asks for an address, and how long it waits for offers.
+	// bootInterval is the time between two DHCP requests, and the time limit for offers.
 	bootInterval = time.Second
 )
 
-// Options say what to watch.
+// Options configures a Witness.
 type Options struct {
 	// Switch is the network of the lab.
 	Switch *network.Switch
 
-	// Address is the address that is watched. It is one of IPv4.
+	// Address is the IPv4 address to observe.
 	Address netip.Addr
 
-	// Name is how a machine is called that has a network card. Nil calls it by the address of its card.
+	// Name returns the name of the machine with a network card. Nil uses the MAC address.
 	Name func(net.HardwareAddr) string
 
-	// Ask asks on the address as a client does and returns who answered. Nil asks no question.
+	// Ask sends a request to the address as a client and returns the name of the server. Nil sends no request.
 	Ask func(context.Context) (string, error)
 
-	// Server is how a machine is called that has an address. Nil sends no DHCP request.
+	// Server returns the name of the machine with an address. Nil sends no DHCP request.
 	Server func(netip.Addr) string
 }
 
-// Witness watches an address until it is stopped.
+// Witness observes an address until it is stopped.
 type Witness struct {
-	// Held says who answered for the address, Answered who answered the client, Offered who offered an address to a
-	// machine that boots from the network.
+	// Held records the machines that answer ARP for the address. Answered records the servers that answer Ask. Offered
+	// records the machines that offer DHCP.
 	Held, Answered, Offered Journal
 
 	options  Options
@@ -53,16 +53,16 @@ type Witness struct {
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 
-	// mutex guards what is below.
+	// mutex guards the fields below.
 	mutex sync.Mutex
-	// seen has who answered the last question so far.
+	// seen has the machines that have answered the last ARP request.
 	seen []string
 }
 
-// Start watches from inside the switch, beside all machines.
+// Start observes from the namespace of the switch.
 func Start(ctx context.Context, options Options) (*Witness, error) {
 	if !options.Address.Is4() {
-		return nil, fmt.Errorf("watching %s: give an address of IPv4", options.Address)
+		return nil, fmt.Errorf("watching %s: an IPv4 address is required", options.Address)
 	}
 	if options.Name == nil {
 		options.Name = net.HardwareAddr.String
@@ -73,18 +73,18 @@ func Start(ctx context.Context, options Options) (*Witness, error) {
 	}
 	ctx, witness.stop = context.WithCancel(ctx)
 	witness.work.Go(witness.listen)
-	witness.work.Go(func() { witness.askMachines(ctx) })
+	witness.work.Go(func() { witness.probeARP(ctx) })
 	if options.Ask != nil {
-		witness.work.Go(func() { witness.askService(ctx) })
+		witness.work.Go(func() { witness.probeService(ctx) })
 	}
 	if witness.newcomer != nil {
 		witness.work.Go(witness.newcomer.listen)
-		witness.work.Go(func() { witness.askServers(ctx) })
+		witness.work.Go(func() { witness.probeDHCP(ctx) })
 	}
 	return witness, nil
 }
 
-// open opens what is needed in the namespace of the calling thread.
+// open opens the sockets in the namespace of the current thread.
 func (w *Witness) open(ctx context.Context) (err error) {
 	gateway := netip.MustParseAddr(network.Gateway4)
 	if w.wire, err = open(gateway, w.options.Address); err != nil || w.options.Server == nil {
@@ -104,7 +104,7 @@ func (w *Witness) close() (err error) {
 	return err
 }
 
-// Stop ends it. What it has seen stays.
+// Stop ends the observation and keeps the journals.
 func (w *Witness) Stop() error {
 	w.stop()
 	err := w.close()
@@ -112,7 +112,7 @@ func (w *Witness) Stop() error {
 	return err
 }
 
-// listen collects answers until the wire is closed.
+// listen collects ARP replies until the socket is closed.
 func (w *Witness) listen() {
 	for {
 		card, err := w.wire.next()
@@ -125,12 +125,12 @@ func (w *Witness) listen() {
 	}
 }
 
-func (w *Witness) askMachines(ctx context.Context) {
+func (w *Witness) probeARP(ctx context.Context) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for {
-		asked := time.Now()
-		err := w.wire.ask()
+		requested := time.Now()
+		err := w.wire.request()
 		select {
 		case <-ctx.Done():
 			return
@@ -143,15 +143,15 @@ func (w *Witness) askMachines(ctx context.Context) {
 		if err != nil {
 			seen = append(seen, "("+err.Error()+")")
 		}
-		w.Held.add(asked, seen...)
+		w.Held.add(requested, seen...)
 	}
 }
 
-func (w *Witness) askService(ctx context.Context) {
+func (w *Witness) probeService(ctx context.Context) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for {
-		asked := time.Now()
+		requested := time.Now()
 		limited, cancel := context.WithTimeout(ctx, patience)
 		who, err := w.options.Ask(limited)
 		cancel()
@@ -159,9 +159,9 @@ func (w *Witness) askService(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.Answered.add(asked)
+			w.Answered.add(requested)
 		default:
-			w.Answered.add(asked, who)
+			w.Answered.add(requested, who)
 		}
 		select {
 		case <-ctx.Done():
@@ -171,13 +171,13 @@ func (w *Witness) askService(ctx context.Context) {
 	}
 }
 
-// askServers asks for an address, again and again.
-func (w *Witness) askServers(ctx context.Context) {
+// probeDHCP sends DHCP requests until ctx ends.
+func (w *Witness) probeDHCP(ctx context.Context) {
 	ticks := time.NewTicker(bootInterval)
 	defer ticks.Stop()
 	for {
-		asked := time.Now()
-		err := w.newcomer.ask()
+		requested := time.Now()
+		err := w.newcomer.discover()
 		select {
 		case <-ctx.Done():
 			return
@@ -194,11 +194,11 @@ func (w *Witness) askServers(ctx context.Context) {
 			}
 			seen = append(seen, who)
 		}
-		w.Offered.add(asked, seen...)
+		w.Offered.add(requested, seen...)
 	}
 }
 
-// Check fails when several machines held the address for longer than a limit since a time.
+// Check returns an error if several machines held the address for longer than limit after since.
 func (w *Witness) Check(since time.Time, limit time.Duration) error {
 	var failures []error
 	for _, span := range w.Held.Since(since) {

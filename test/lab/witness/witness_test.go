@@ -54,7 +54,7 @@ func until(t *testing.T, what string, now func() string, want string) {
 
 const lab = "witness"
 
-// connect makes a switch with two machines, and returns the network card of each.
+// connect creates a switch with two machines, and returns the name of the machine of each network card.
 func connect(t *testing.T) (made *network.Switch, names map[string]string) {
 	t.Helper()
 	made, err := network.Create(lab)
@@ -76,10 +76,10 @@ func connect(t *testing.T) (made *network.Switch, names map[string]string) {
 	return made, names
 }
 
-// TestWitness lets two machines have the address, together and one after the other.
+// TestWitness gives the address to two machines, together and in turn.
 func TestWitness(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("makes network namespaces, which needs root")
+		t.Skip("requires root to create network namespaces")
 	}
 	made, names := connect(t)
 	var well atomic.Bool
@@ -99,7 +99,7 @@ func TestWitness(t *testing.T) {
 	began := time.Now()
 	until(t, "no machine has the address", func() string {
 		if len(seen.Held.Since(began)) == 0 {
-			return "not asked yet"
+			return "no request yet"
 		}
 		return seen.Held.Last()
 	}, witness.None)
@@ -132,7 +132,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// serve runs a DHCP server on a machine that has an address, and returns how to end it.
+// serve runs a DHCP server on a machine with an address, and returns the function that stops it.
 func serve(t *testing.T, program, machine, own, next string) (stop func()) {
 	t.Helper()
 	changeTo(t, machine, own, netlink.AddrAdd)
@@ -151,14 +151,15 @@ func serve(t *testing.T, program, machine, own, next string) (stop func()) {
 	return stop
 }
 
-// TestOffered lets two machines serve DHCP, together and one after the other, the second one from an address of its own.
+// TestOffered serves DHCP on two machines, together and in turn. The second server is another machine than the boot
+// server.
 func TestOffered(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("makes network namespaces, which needs root")
+		t.Skip("requires root to create network namespaces")
 	}
 	program, err := exec.LookPath("dnsmasq")
 	if err != nil {
-		t.Skip("needs dnsmasq; install the package dnsmasq-base")
+		t.Skip("requires dnsmasq: install the package dnsmasq-base")
 	}
 	made, _ := connect(t)
 	names := map[netip.Addr]string{network.Address4(20): "a", network.Address4(21): "b"}
@@ -181,10 +182,10 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-// TestStart refuses what cannot be watched.
+// TestStart rejects an address that is not IPv4.
 func TestStart(t *testing.T) {
 	_, err := witness.Start(t.Context(), witness.Options{Address: netip.MustParseAddr("fd00::2")})
 	if err == nil || !strings.Contains(err.Error(), "IPv4") {
-		t.Errorf("error %v, want one that asks for an address of IPv4", err)
+		t.Errorf("error %v, want one that requires an IPv4 address", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package certificates makes the keys and certificates that programs on the loopback interface need to trust each
-// other: servers, users of an API server, and the key that signs service account tokens.
+// Package certificates creates the keys and certificates of programs on the loopback interface: servers, users of an
+// API server, and the key that signs service account tokens.
 //
-// Everything is valid for a day and lives in temporary folders. It is for tests and refuses to be anything else: no
-// revocation, no renewal, keys are handed out in the clear.
+// All certificates are valid for a day. The package is for tests only: it has no revocation and no renewal, and
+// returns keys in plain text.
 package certificates
 
 import (
@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// validity is long for a test and short for everything else.
+	// validity is longer than any test.
 	validity = 24 * time.Hour
 
-	// clockSkew is how far the beginning lies in the past.
+	// clockSkew is the time between the start of the validity and now.
 	clockSkew = time.Hour
 
-	// serialBits is the size of a random serial number: large enough never to repeat.
+	// serialBits is the size of a random serial number.
 	serialBits = 120
 )
 
@@ -35,13 +35,13 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Pair is a certificate and its private key in PEM form.
+// Pair is a certificate and its private key in PEM format.
 type Pair struct {
 	Certificate []byte
 	Key         []byte
 }
 
-// NewAuthority makes an authority with a key of its own.
+// NewAuthority creates an authority with a new key.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -65,10 +65,10 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{certificate: certificate, key: key}, nil
 }
 
-// Certificate is the certificate of the authority itself in PEM form.
+// Certificate returns the certificate of the authority in PEM format.
 func (a *Authority) Certificate() []byte { return encode("CERTIFICATE", a.certificate.Raw) }
 
-// Server makes a certificate for a server that answers on these names and addresses.
+// Server creates a certificate for a server with these names and addresses.
 func (a *Authority) Server(hosts ...string) (Pair, error) {
 	template, err := newTemplate(pkix.Name{CommonName: hosts[0]})
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *Authority) Server(hosts ...string) (Pair, error) {
 	return a.sign(template)
 }
 
-// User makes a client certificate that an API server takes as this user in these groups.
+// User creates a client certificate for a user in these groups.
 func (a *Authority) User(name string, groups ...string) (Pair, error) {
 	template, err := newTemplate(pkix.Name{CommonName: name, Organization: groups})
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Authority) User(name string, groups ...string) (Pair, error) {
 	return a.sign(template)
 }
 
-// NewSigningKey makes a private key in PEM form that signs tokens. Its public part can be read from the same bytes.
+// NewSigningKey creates a private key in PEM format that signs tokens. The public key can be derived from it.
 func NewSigningKey() ([]byte, error) {
 	key, err := newKey()
 	if err != nil {

@@ -33,7 +33,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "elsewhere.example"}); err == nil {
-		t.Error("the certificate is good for another host as well")
+		t.Error("the certificate is valid for another host")
 	}
 }
 
@@ -44,9 +44,9 @@ func TestUser(t *testing.T) {
 	}
 	subject := parse(t, pair.Certificate).Subject
 	if subject.CommonName != "somebody" {
-		t.Errorf("user %q, want somebody", subject.CommonName)
+		t.Errorf("user %q, want user somebody", subject.CommonName)
 	}
-	// The encoding of a certificate keeps no order.
+	// A certificate does not keep the order.
 	slices.Sort(subject.Organization)
 	if diff := cmp.Diff([]string{"others", "system:masters"}, subject.Organization); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// probeEvery is how often a child is asked whether it is ready.
+// probeEvery is the interval of the readiness probes of a child.
 const probeEvery = 25 * time.Millisecond
 
-// tailSize is how much of a log an error message quotes.
+// tailSize is the length of a log in an error.
 const tailSize = 4 << 10
 
 // Child is a program that a group started.
@@ -29,20 +29,20 @@ type Child struct {
 // PID is the process ID of the child.
 func (c *Child) PID() int { return c.command.Process.Pid }
 
-// LogFile is the file with everything that the child printed.
+// LogFile returns the file with the output of the child.
 func (c *Child) LogFile() string { return c.logFile }
 
 // Done is closed when the child has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Kill ends the child at once and waits until it is gone. A second call does nothing.
+// Kill kills the child and blocks until it has ended. A second call does nothing.
 func (c *Child) Kill() {
 	// The only possible error is that the child has ended already.
 	_ = c.command.Process.Kill()
 	<-c.done
 }
 
-// WaitReady asks probe until it returns nil. It returns an error with the end of the log when the child or the
+// WaitReady calls probe until it returns nil. It returns an error with the end of the log when the child or the
 // context ends.
 func (c *Child) WaitReady(ctx context.Context, probe func(context.Context) error) error {
 	ticker := time.NewTicker(probeEvery)
@@ -62,7 +62,7 @@ func (c *Child) WaitReady(ctx context.Context, probe func(context.Context) error
 	}
 }
 
-// LogTail is the end of what the child printed.
+// LogTail returns the end of the output of the child.
 func (c *Child) LogTail() string {
 	content, err := os.ReadFile(c.logFile)
 	if err != nil {

@@ -64,13 +64,13 @@ type Program struct {
 func NewGroup(prefix string) (*Group, error) {
 	folder, err := os.MkdirTemp("", prefix)
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary folder: %w", err)
+		return nil, fmt.Errorf("creating a temporary folder: %w", err)
 	}
 	group := &Group{folder: folder, logs: folder, starts: make(chan func())}
 	if dir := os.Getenv(LogsVariable); dir != "" {
 		group.logs = filepath.Join(dir, filepath.Base(folder))
 		if err := os.MkdirAll(group.logs, 0o750); err != nil {
-			return nil, errors.Join(fmt.Errorf("making the folder of %s: %w", LogsVariable, err), os.RemoveAll(folder))
+			return nil, errors.Join(fmt.Errorf("creating the folder of %s: %w", LogsVariable, err), os.RemoveAll(folder))
 		}
 	}
 	if err := group.startJanitor(); err != nil {
@@ -96,7 +96,7 @@ func (g *Group) WriteFile(name string, content []byte) (string, error) {
 func (g *Group) Start(program Program) (*Child, error) {
 	log, err := os.Create(filepath.Join(g.logs, program.Name+".log"))
 	if err != nil {
-		return nil, fmt.Errorf("making the log of %s: %w", program.Name, err)
+		return nil, fmt.Errorf("creating the log of %s: %w", program.Name, err)
 	}
 	defer log.Close() //nolint:errcheck // the child has a descriptor of its own
 	// The context is not that of the caller: a child lives as long as its group.
@@ -131,7 +131,6 @@ func (g *Group) start(child *Child) error {
 
 // Port reserves a TCP port of the loopback interface for a child until the group is closed. No other group on this
 // machine gets the same port, and no outgoing connection uses it.
-// this machine gets the same one and no outgoing connection takes it.
 func (g *Group) Port() (int, error) {
 	port, descriptor, err := reservePort()
 	if err != nil {

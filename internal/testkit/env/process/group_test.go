@@ -23,7 +23,7 @@ const (
 	// ownerVariable makes the test program an owner that waits to be killed.
 	ownerVariable = "METAL3_TEST_PROCESS_OWNER"
 
-	// patience is how long a test waits for the kernel or a shell. It is a limit, not an expectation.
+	// patience is the time limit for the kernel or a shell.
 	patience = 30 * time.Second
 
 	// sleepForever outlives every test.
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ownAndWait makes a group with a child, says so, and waits for ever.
+// ownAndWait creates a group with a child, prints that, and never returns.
 func ownAndWait() error {
 	group, err := process.NewGroup("metal3-process-test-")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestOwnerIsKilled(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// The error says that it was killed.
+	// The process was killed, so Wait returns an error.
 	_ = owner.Wait()
 	eventually(t, "the child dies", func() bool { return gone(pid) })
 	eventually(t, "the folder is removed", func() bool {
@@ -108,7 +108,7 @@ func TestClose(t *testing.T) {
 		t.Error("the child still runs")
 	}
 	if _, err := os.Stat(group.Folder()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder is still there (error: %v)", err)
+		t.Errorf("the folder still exists (error: %v)", err)
 	}
 	if _, err := group.Start(sleeper()); err == nil {
 		t.Error("starting a child in a closed group succeeds, want an error")
@@ -125,7 +125,7 @@ func TestPort(t *testing.T) {
 				t.Fatal(err)
 			}
 			if seen[address] {
-				t.Fatalf("%s is given out twice", address)
+				t.Fatalf("got %s twice", address)
 			}
 			seen[address] = true
 		}
@@ -152,13 +152,13 @@ func TestWaitReady(t *testing.T) {
 		probe  error
 		want   []string
 	}{
-		"Ready": {"an answer is all that counts", t.Context(), "exec sleep " + sleepForever, nil, nil},
+		"Ready": {"the probe succeeds", t.Context(), "exec sleep " + sleepForever, nil, nil},
 		"Ended": {
-			"a child that ended will never answer", t.Context(), "echo because; exit 3", notReady,
+			"the child has ended", t.Context(), "echo because; exit 3", notReady,
 			[]string{"because", "exit status 3", "no answer"},
 		},
 		"NoTime": {
-			"the caller's patience counts", ended, "exec sleep " + sleepForever, notReady,
+			"the context has ended", ended, "exec sleep " + sleepForever, notReady,
 			[]string{"context canceled", "no answer"},
 		},
 	}

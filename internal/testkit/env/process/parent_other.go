@@ -4,6 +4,6 @@ package process
 
 import "syscall"
 
-// diesWithParent leaves the child in the process group of its owner: without the help of a Linux kernel, that is the
-// best chance that both die together.
+// diesWithParent leaves the child in the process group of its owner, because other kernels cannot kill a child with
+// its parent.
 func diesWithParent() *syscall.SysProcAttr { return nil }

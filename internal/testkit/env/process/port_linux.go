@@ -37,6 +37,6 @@ func reservePort() (port, descriptor int, err error) {
 }
 
 func releasePort(descriptor int) {
-	// Nothing can be done about a failure, and the kernel closes the descriptor at the end of the process anyway.
+	// The kernel closes the descriptor at the end of the process in any case.
 	_ = syscall.Close(descriptor)
 }

@@ -4,7 +4,7 @@ package process
 
 import "net"
 
-// reservePort finds a port that is free now. Other kernels do not let a child listen on a port that is held for it.
+// reservePort returns a port that is free now. Other kernels do not let a child listen on a reserved port.
 func reservePort() (port, descriptor int, err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // nothing to cancel: it binds and closes
 	if err != nil {

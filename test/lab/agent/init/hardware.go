@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
-// hardware is the machine that the ramdisk runs on.
+// hardware is the machine of the ramdisk.
 type hardware struct {
 	name   string
 	number byte
@@ -34,23 +34,23 @@ func newHardware(name string, number byte) hardware {
 
 func (h hardware) Inventory() (any, error) { return inventory.Of(h.name, h.number) }
 
-func (h hardware) Erase(ctx context.Context) error { return h.ask(ctx, http.MethodDelete, nil) }
+func (h hardware) Erase(ctx context.Context) error { return h.request(ctx, http.MethodDelete, nil) }
 
 func (h hardware) Write(ctx context.Context, image []byte, drive map[string][]byte) error {
 	var read struct {
 		RootFS string `json:"rootfs"`
 	}
 	if err := json.Unmarshal(image, &read); err != nil || read.RootFS == "" {
-		return errors.Join(errors.New("it is not an image of this lab"), err)
+		return errors.Join(errors.New("not an image of this lab"), err)
 	}
 	body, err := json.Marshal(machine.DiskWrite{RootKey: read.RootFS, Drive: drive})
 	if err != nil {
 		return err
 	}
-	return h.ask(ctx, http.MethodPut, body)
+	return h.request(ctx, http.MethodPut, body)
 }
 
-func (h hardware) ask(ctx context.Context, method string, body []byte) error {
+func (h hardware) request(ctx context.Context, method string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, method, "http://board/disk", bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -1,5 +1,4 @@
-// Command init is the first and only process of a ramdisk: a deploy agent. The lab builds it and boots it on its
-// machines; it is of no use to people.
+// Command init is the only process of a ramdisk: a deploy agent. The lab builds it and boots it on its machines.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
-// powerButton is the signal of a machine's power button: SIGRTMIN+4, counted as the C library does.
+// powerButton is the signal of the power button of a machine: SIGRTMIN+4 of the C library.
 const powerButton = syscall.Signal(34 + 4)
 
 func main() {
@@ -29,12 +28,12 @@ func main() {
 	err := run(ctx, log)
 	stop()
 	if err != nil {
-		// The machine stays on, as one does whose ramdisk broke down.
+		// The machine stays on, as after a failure of a real ramdisk.
 		log.Error("the agent ended", "error", err.Error())
 		select {}
 	}
 	if err := powerOff(); err != nil {
-		log.Error("turning the machine off", "error", err.Error())
+		log.Error("powering the machine off", "error", err.Error())
 		select {}
 	}
 }

@@ -19,7 +19,7 @@ type card struct {
 	address netip.Addr
 }
 
-// networkData is the part of a network_data.json that gives addresses.
+// networkData has the addresses of a network_data.json.
 type networkData struct {
 	Networks []struct {
 		Address string `json:"ip_address"`
@@ -30,8 +30,8 @@ type networkData struct {
 	} `json:"networks"`
 }
 
-// bringUp gives the only card of the machine the addresses of a network_data.json. Without one it takes those that a
-// DHCP server of the lab would give.
+// bringUp adds the addresses of a network_data.json to the only card of the machine. Without the file it adds those of
+// a DHCP server of the lab.
 func bringUp(data []byte) (card, error) {
 	link, err := netlink.LinkByName("eth0")
 	if err != nil {
@@ -65,7 +65,7 @@ func bringUp(data []byte) (card, error) {
 	return found, nil
 }
 
-// add gives the card an address that can be used at once: addresses of a lab are unique.
+// add adds an address without duplicate address detection: addresses of a lab are unique.
 func add(link netlink.Link, address netip.Prefix) error {
 	given := &netlink.Addr{IPNet: &net.IPNet{
 		IP: address.Addr().AsSlice(), Mask: net.CIDRMask(address.Bits(), address.Addr().BitLen()),
@@ -80,7 +80,7 @@ func add(link netlink.Link, address netip.Prefix) error {
 	return nil
 }
 
-// plan reads which addresses and gateways the card gets.
+// plan returns the addresses and gateways of the card.
 func plan(data []byte, number byte) (addresses []netip.Prefix, gateways []netip.Addr, err error) {
 	if len(data) == 0 {
 		bits := netip.MustParsePrefix(network.Provisioning4).Bits()

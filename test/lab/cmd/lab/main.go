@@ -1,10 +1,10 @@
-// Command lab runs a lab for a developer to look at, on this Linux machine and as root.
+// Command lab runs a lab for developers, on this Linux machine and as root.
 //
-//	lab build  builds what all labs share into the cache, unless it is there
-//	lab up     makes a lab and runs it until Ctrl-C
-//	lab target makes a management cluster of a cluster on its hosts, which can be moved to then
-//	lab down   stops one that runs in another terminal, and removes what is left
-//	lab sweep  removes what is left of one that was killed
+//	lab build  builds the shared files of all labs into the cache, if required
+//	lab up     creates a lab and runs it until Ctrl-C
+//	lab target makes a cluster on its hosts a target for a move
+//	lab down   stops a lab in another terminal, and removes leftovers
+//	lab sweep  removes leftovers of a killed lab
 //
 // See package lab.
 package main
@@ -28,7 +28,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// stopLimit is how long the lab may take to stop after Ctrl-C.
+// stopLimit is the time limit for the end of the lab after Ctrl-C.
 const stopLimit = 3 * time.Minute
 
 const usage = `usage: lab build
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&options.Release, "release", "",
 		"Folder of a release of this provider. Empty means the newest in out/release of the checkout.")
 	flags.StringVar(&options.Artefacts, "artefacts", "",
-		"Folder for what explains a failure. Empty means out/lab/NAME of the checkout.")
+		"Folder for the artefacts of a failure. Empty means out/lab/NAME of the checkout.")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return nil
@@ -101,10 +101,10 @@ func run(ctx context.Context, args []string) error {
 	}
 }
 
-// target asks the process that runs a lab to prepare a cluster.
+// target requests a target cluster from the process that runs a lab.
 func target(ctx context.Context, name string, clusters []string) error {
 	if name == "" || len(clusters) != 1 {
-		return errors.New("give lab target the name of the lab with --name, and the name of one cluster")
+		return errors.New("lab target requires --name with the name of the lab, and the name of one cluster")
 	}
 	path, err := socketPath(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func up(ctx context.Context, options lab.Options) error {
 	fmt.Printf(intro, cluster.Kubeconfig, cluster.KubectlPath(), strings.Join(clusterctl.Variables, " "), clusterctl.Path,
 		clusterctl.Config, running.Template(), lab.Namespace, binaries.KubernetesVersion, running.TemplateWithIronic(),
 		options.Name)
-	// Ctrl-C and lab down end it alike.
+	// Ctrl-C and lab down have the same effect.
 	select {
 	case <-ctx.Done():
 	case <-running.StopRequested():

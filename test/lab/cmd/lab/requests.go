@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// targetSocket is where the process that runs a lab takes requests for targets. Only root can write to it.
+	// targetSocket is the socket for requests for targets. Only root can write to it.
 	targetSocket = "target.sock"
 
 	// Each line of an answer begins with one of these words.
 	progressWord, doneWord, failedWord = "progress ", "done ", "failed "
 )
 
-// prepareFunc makes a cluster of the lab a target, and returns the answer to the request.
+// prepareFunc makes a cluster of the lab a target, and returns the response.
 type prepareFunc func(ctx context.Context, cluster string, progress lab.Progress) (string, error)
 
 // socketPath is the socket of a lab, in the folder of its state.
@@ -38,7 +38,7 @@ func socketPath(name string) (string, error) {
 	return filepath.Join(cache, "labs", name, targetSocket), nil
 }
 
-// serveRequests answers requests until the context ends: one after another, because they share the machine.
+// serveRequests handles requests until the context ends, one after another, because they share the machine.
 func serveRequests(ctx context.Context, path string, prepare prepareFunc) (stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
@@ -62,7 +62,7 @@ func serveRequests(ctx context.Context, path string, prepare prepareFunc) (stop 
 	}, nil
 }
 
-// answer serves one request. It ends early when the client disconnects.
+// answer handles one request. It ends early when the client disconnects.
 func answer(ctx context.Context, connection net.Conn, prepare prepareFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,33 +86,33 @@ func answer(ctx context.Context, connection net.Conn, prepare prepareFunc) {
 			_, _ = fmt.Fprintln(connection, word+strings.TrimSuffix(line, "\n"))
 		}
 	}
-	told, err := prepare(ctx, strings.TrimSpace(request), func(format string, values ...any) {
+	result, err := prepare(ctx, strings.TrimSpace(request), func(format string, values ...any) {
 		say(progressWord, fmt.Sprintf(format, values...))
 	})
 	switch {
 	case ctx.Err() != nil:
-		// The lab stops, or the client has disconnected: no answer is required.
+		// The lab stops, or the client has disconnected.
 	case err != nil:
 		say(failedWord, err.Error())
 	default:
-		say(doneWord, told)
+		say(doneWord, result)
 	}
 }
 
-// requestTarget asks the process that runs a lab for a target, and writes what it answers.
+// requestTarget requests a target from the process of a lab, and writes its response.
 func requestTarget(ctx context.Context, path, name, cluster string, output io.Writer) error {
 	connection, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("no process runs lab %s: start it with lab up --name %[1]s", name)
 	}
 	if err != nil {
-		return fmt.Errorf("asking the process that runs lab %s: %w", name, err)
+		return fmt.Errorf("connecting to the process of lab %s: %w", name, err)
 	}
 	defer func() { _ = connection.Close() }()
 	release := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer release()
 	if _, err := fmt.Fprintln(connection, cluster); err != nil {
-		return fmt.Errorf("asking the process that runs lab %s: %w", name, err)
+		return fmt.Errorf("sending a request to the process of lab %s: %w", name, err)
 	}
 	done, failures := false, []string{}
 	lines := bufio.NewScanner(connection)

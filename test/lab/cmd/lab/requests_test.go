@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 )
 
-// serve answers requests as a lab does, without a lab.
+// serve handles requests as a lab does.
 func serve(t *testing.T, prepare prepareFunc) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), targetSocket)
@@ -28,7 +28,7 @@ func TestRequestTarget(t *testing.T) {
 	}{
 		"Done": {"the client gets the commands of the next steps", "one", "first line\nsecond line\n", ""},
 		"Failed": {
-			"each line of the error arrives, and none of it counts as a result", "two", "", "cluster two\nis not there",
+			"each line of the error is returned as the error", "two", "", "cluster two\ndoes not exist",
 		},
 	}
 	for name, tc := range cases {
@@ -38,7 +38,7 @@ func TestRequestTarget(t *testing.T) {
 				if cluster == "one" {
 					return "first line\nsecond line\n", nil
 				}
-				return "", errors.New("cluster " + cluster + "\nis not there")
+				return "", errors.New("cluster " + cluster + "\ndoes not exist")
 			})
 			var output strings.Builder
 			err := requestTarget(t.Context(), path, "mine", tc.cluster, &output)
@@ -59,7 +59,7 @@ func TestRequestTargetWithoutALab(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the terminal of lab target ends the work, and the lab takes the next request.
+// TestARequestThatIsWithdrawnEnds disconnects a client, as Ctrl-C does. The lab then handles the next request.
 func TestARequestThatIsWithdrawnEnds(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	path := serve(t, func(ctx context.Context, cluster string, _ lab.Progress) (string, error) {
@@ -71,21 +71,21 @@ func TestARequestThatIsWithdrawnEnds(t *testing.T) {
 		close(ended)
 		return "", ctx.Err()
 	})
-	asking, withdraw := context.WithCancel(t.Context())
+	requestCtx, withdraw := context.WithCancel(t.Context())
 	answered := make(chan error, 1)
-	go func() { answered <- requestTarget(asking, path, "mine", "one", &strings.Builder{}) }()
+	go func() { answered <- requestTarget(requestCtx, path, "mine", "one", &strings.Builder{}) }()
 	<-began
 	withdraw()
 	<-ended
 	if err := <-answered; !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want that the request was withdrawn", err)
+		t.Errorf("got error %v, want context.Canceled", err)
 	}
 	if err := requestTarget(t.Context(), path, "mine", "next", &strings.Builder{}); err != nil {
 		t.Errorf("the next request: %v", err)
 	}
 }
 
-// A lab that stops answers clients that wait for a target.
+// TestALabThatStopsEndsRequests stops a lab while a client waits for a response.
 func TestALabThatStopsEndsRequests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), targetSocket)
 	began := make(chan struct{})

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// machinesLimit is how long the machines of a new target may take.
+	// machinesLimit is the time limit for the machines of a new target.
 	machinesLimit = 15 * time.Minute
 
-	// readyLimit is how long a Metal3Cluster may take to report ReadyForMove.
+	// readyLimit is the time limit for a Metal3Cluster to report ReadyForMove.
 	readyLimit = 5 * time.Minute
 
-	// managerNamespace and managerName are the Deployment of this provider.
+	// managerNamespace and managerName identify the Deployment of this provider.
 	managerNamespace, managerName = "capm3-system", "capm3-controller-manager"
 )
 
@@ -38,8 +38,8 @@ Look before the move, move, and hand the VIP over:
   go run ./cmd/clusterctl-metal3 pivot handover --namespace %[4]s --to-kubeconfig $TARGET
 `
 
-// prepareTarget makes a management cluster of a cluster on hosts of the lab: with BMO, Cluster API and this provider,
-// as docs/runbook.md does. Ironic comes with spec.ironic. A cluster that has the provider already is only waited for.
+// prepareTarget makes a cluster on hosts of the lab a target for a move, with BMO, Cluster API and this provider, as in
+// docs/runbook.md. Ironic comes with spec.ironic. If the cluster has the provider, prepareTarget only waits.
 func prepareTarget(running *lab.Lab) prepareFunc {
 	return func(ctx context.Context, name string, progress lab.Progress) (string, error) {
 		management := running.Management()
@@ -73,7 +73,7 @@ func prepareTarget(running *lab.Lab) prepareFunc {
 	}
 }
 
-// wantedMachines is how many machines a cluster is to have.
+// wantedMachines returns the desired number of machines of a cluster.
 func wantedMachines(ctx context.Context, reader client.Reader, name string) (int, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: name}, cluster); err != nil {
@@ -98,7 +98,7 @@ func wantedMachines(ctx context.Context, reader client.Reader, name string) (int
 	return int(count), nil
 }
 
-// waitReadyForMove waits until a Metal3Cluster reports that nothing is in the way of a move.
+// waitReadyForMove waits until a Metal3Cluster reports ReadyForMove.
 func waitReadyForMove(ctx context.Context, reader client.Reader, name string, progress lab.Progress) error {
 	what := fmt.Sprintf("Metal3Cluster %s/%s is ReadyForMove", lab.Namespace, name)
 	return progress.WaitFor(ctx, what, readyLimit, func(ctx context.Context) error {

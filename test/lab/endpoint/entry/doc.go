@@ -1,19 +1,18 @@
-// Package entry holds the entry points of the lab's images of the Ironic endpoint: what runs under the names that the
-// pods and the upstream images know, with the same environment and the same files.
+// Package entry has the entry points of the lab's images of the Ironic endpoint, with the names, the environment and
+// the files of the pods and the upstream images.
 //
-//	/bin/runironic       writes ironic.conf, empties the database and becomes Ironic, API and conductor in one process
-//	/bin/runhttpd        writes httpd.conf and becomes Apache httpd: images, and the API with TLS and credentials
-//	/bin/runlogwatch.sh  prints what ramdisks sent to Ironic, and removes it
+//	/bin/runironic       writes ironic.conf, empties the database and executes Ironic, API and conductor in one process
+//	/bin/runhttpd        writes httpd.conf and executes Apache httpd: images, and the API with TLS and credentials
+//	/bin/runlogwatch.sh  prints and removes the logs of ramdisks
 //	/usr/local/bin/get-resource.sh   downloads kernel and ramdisk into the folder that httpd serves
 //
-// It imports nothing but the standard library, because the key of the images is made from its own files.
+// It imports only the standard library, because the key of the images is computed from its own files.
 //
-// It refuses an environment that asks for what the lab does not have, and configurations that require no
-// credentials. Options of Ironic are set as upstream, by OS_<SECTION>__<OPTION>: Ironic reads these
-// itself.
+// It returns an error for an environment with features that the lab lacks, and for configurations without credentials.
+// Options of Ironic are set as upstream, by OS_<SECTION>__<OPTION>, which Ironic reads itself.
 package entry
 
-// The programs as the pods and the upstream images name them.
+// Programs by their names in the pods and the upstream images.
 const (
 	RunIronic   = "/bin/runironic"
 	RunHTTPD    = "/bin/runhttpd"
@@ -22,17 +21,17 @@ const (
 )
 
 const (
-	// RamdiskFolder is where the image of the downloader has RamdiskArchive, which holds RamdiskKernel and
-	// RamdiskInitramfs. It is downloaded from there where IPA_BASEURI is not set.
+	// RamdiskFolder is the folder of RamdiskArchive in the image of the downloader, with RamdiskKernel and
+	// RamdiskInitramfs in it. It is the default for IPA_BASEURI.
 	RamdiskFolder = "/usr/share/lab-ramdisk"
-	// RamdiskArchive is the name that the downloader asks a server for, where no variable says otherwise.
+	// RamdiskArchive is the default name of the archive on a server.
 	RamdiskArchive = ramdiskName + archiveSuffix
-	// RamdiskKernel is one of the files of RamdiskArchive.
+	// RamdiskKernel is the kernel in RamdiskArchive.
 	RamdiskKernel = ramdiskName + ".kernel"
-	// RamdiskInitramfs is the other one.
+	// RamdiskInitramfs is the initramfs in RamdiskArchive.
 	RamdiskInitramfs = ramdiskName + ".initramfs"
 
-	// PartitionFile is what Ironic puts on media as the EFI system partition.
+	// PartitionFile is the EFI system partition that Ironic writes to media.
 	PartitionFile = "/usr/share/lab-ramdisk/esp.img"
 
 	ramdiskName   = "ipa-centos9-master"
@@ -42,7 +41,7 @@ const (
 // Files and folders of the containers.
 const (
 	sharedFolder = "/shared"
-	// dataFolder is in the layer of the container, so it ends with the container.
+	// dataFolder is in the layer of the container, so it is deleted with the container.
 	dataFolder = "/tmp/data"
 
 	socketFile       = sharedFolder + "/ironic.sock"

@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// downloadLimit is how long a download may take.
+	// downloadLimit is the time limit of a download.
 	downloadLimit = 10 * time.Minute
 	// agentName is the name of the files of all archives.
 	agentName = "ironic-python-agent"
-	// tagFile says which version of an archive was unpacked beside it.
+	// tagFile has the version of the unpacked archive in the same folder.
 	tagFile = "tag"
 )
 
-// ramdisk is what is downloaded and where it goes.
+// ramdisk is the archive to download, with its target.
 type ramdisk struct {
-	// server is the URL of the folder that has the archive, archive its name.
+	// server is the URL of the folder of the archive, archive its name.
 	server, archive string
-	// images is the folder that is served, scratch one of the same file system.
+	// images is the served folder, scratch one on the same file system.
 	images, scratch string
 	client          *http.Client
 }
 
-// download fetches kernel and ramdisk, unless what is there is what the server has. Where something is there and the
-// server does not answer, that has to do.
+// download downloads kernel and ramdisk, unless the present version is that of the server. If the server does not
+// answer, it keeps present files.
 func download(ctx context.Context, getenv func(string) string, output io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
 	defer cancel()
 	if cache := getenv("CACHEURL"); cache != "" {
-		return fmt.Errorf("CACHEURL is %s: there is no second server here: set IPA_BASEURI", cache)
+		return fmt.Errorf("CACHEURL is %s: a second server is not supported: set IPA_BASEURI", cache)
 	}
 	ramdisk := newRamdisk(getenv)
 	for _, folder := range []string{ramdisk.images, ramdisk.scratch} {
@@ -52,7 +52,7 @@ func download(ctx context.Context, getenv func(string) string, output io.Writer)
 	present := ramdisk.present()
 	err := ramdisk.fetch(ctx, present, output)
 	if err != nil && present != "" {
-		fmt.Fprintf(output, "keeping %s, which is there: %v\n", present, err)
+		fmt.Fprintf(output, "keeping %s: %v\n", present, err)
 		return nil
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func newRamdisk(getenv func(string) string) ramdisk {
 	//nolint:gosec // The container has no secrets.
 	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
 	if getenv("CURL_INSECURE") == "true" {
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // That is what was asked for.
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // The client requested it.
 	}
 	return ramdisk{
 		server:  strings.TrimSuffix(cmp.Or(getenv("IPA_BASEURI"), "file://"+RamdiskFolder), "/"),
@@ -80,7 +80,7 @@ func newRamdisk(getenv func(string) string) ramdisk {
 	}
 }
 
-// present is the version of what is there, and empty when something is missing.
+// present returns the version of the present files. Empty if one is missing.
 func (r ramdisk) present() string {
 	for _, name := range []string{agentName + ".kernel", agentName + ".initramfs"} {
 		if status, err := os.Stat(filepath.Join(r.images, name)); err != nil || status.Size() == 0 {
@@ -98,7 +98,7 @@ func (r ramdisk) present() string {
 	return string(tag)
 }
 
-// fetch asks for the archive and installs it, unless the server has the version that is present.
+// fetch downloads the archive and installs it, unless the server has the present version.
 func (r ramdisk) fetch(ctx context.Context, present string, output io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server+"/"+r.archive, http.NoBody)
 	if err != nil {
@@ -127,12 +127,12 @@ func (r ramdisk) fetch(ctx context.Context, present string, output io.Writer) er
 	return nil
 }
 
-// versionOf is the ETag of an answer. A server without ETags tells versions apart by their size.
+// versionOf returns the ETag of a response, or its size if there is none.
 func versionOf(response *http.Response) string {
 	return cmp.Or(response.Header.Get("ETag"), "size-"+response.Header.Get("Content-Length"))
 }
 
-// install unpacks an archive beside others, and then makes the names that are served point to it.
+// install unpacks an archive next to others, and then replaces the served links.
 func (r ramdisk) install(archive io.Reader, tag string) error {
 	partial, err := os.MkdirTemp(r.scratch, "ramdisk-")
 	if err != nil {
@@ -162,7 +162,7 @@ func (r ramdisk) install(archive io.Reader, tag string) error {
 	if err := os.Rename(partial, final); err != nil {
 		return err
 	}
-	// The kernel, which tells the version, comes last.
+	// The kernel, which defines the version, comes last.
 	for _, suffix := range []string{".initramfs", ".kernel"} {
 		if err := replaceLink(path.Join(folder, stem+suffix), filepath.Join(r.images, agentName+suffix)); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (r ramdisk) install(archive io.Reader, tag string) error {
 	return nil
 }
 
-// harmless keeps what a name of a file may have.
+// harmless replaces characters that a file name must not have.
 func harmless(letter rune) rune {
 	switch {
 	case letter >= 'a' && letter <= 'z', letter >= 'A' && letter <= 'Z', letter >= '0' && letter <= '9', letter == '-':
@@ -181,7 +181,7 @@ func harmless(letter rune) rune {
 	}
 }
 
-// replaceLink makes a symbolic link, in place of what was there, so that there is always one.
+// replaceLink replaces a symbolic link atomically.
 func replaceLink(target, link string) error {
 	partial := link + ".partial"
 	if err := os.RemoveAll(partial); err != nil {

@@ -13,18 +13,18 @@ import (
 // mirror is a server of ramdisks.
 type mirror struct {
 	*httptest.Server
-	shared  string
-	content []byte
-	tag     string
-	gone    bool
-	asked   []string
+	shared   string
+	content  []byte
+	tag      string
+	gone     bool
+	requests []string
 }
 
 func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	m := &mirror{shared: t.TempDir()}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.asked = append(m.asked, r.URL.Path+" "+r.Header.Get("If-None-Match"))
+		m.requests = append(m.requests, r.URL.Path+" "+r.Header.Get("If-None-Match"))
 		switch {
 		case m.gone:
 			http.Error(w, "out of order", http.StatusBadGateway)
@@ -41,7 +41,7 @@ func newMirror(t *testing.T) *mirror {
 	return m
 }
 
-// serve changes what the mirror has.
+// serve replaces the archive of the mirror.
 func (m *mirror) serve(t *testing.T, tag, kernel string) {
 	t.Helper()
 	m.tag, m.content = tag, archiveOf(t, map[string]string{
@@ -49,10 +49,10 @@ func (m *mirror) serve(t *testing.T, tag, kernel string) {
 	})
 }
 
-// run downloads and returns what was said.
+// run downloads and returns the output.
 func (m *mirror) run(t *testing.T, variables map[string]string) (string, error) {
 	t.Helper()
-	m.asked = nil
+	m.requests = nil
 	var output strings.Builder
 	err := download(t.Context(), func(name string) string {
 		if value, set := variables[name]; set {
@@ -63,7 +63,7 @@ func (m *mirror) run(t *testing.T, variables map[string]string) (string, error) 
 	return output.String(), err
 }
 
-// expect compares what is served with what is wanted.
+// expect compares the served files with the expected ones.
 func (m *mirror) expect(t *testing.T, kernel string) {
 	t.Helper()
 	for suffix, want := range map[string]string{".kernel": kernel, ".initramfs": "ramdisk of " + kernel} {
@@ -98,8 +98,8 @@ func TestDownload(t *testing.T) {
 				if err != nil || !strings.Contains(said, step.said) {
 					t.Fatalf("step %d: %q, %v, want %q", i, said, err, step.said)
 				}
-				if m.asked[0][:len("/ipa/"+RamdiskArchive)] != "/ipa/"+RamdiskArchive {
-					t.Errorf("step %d: asked for %v", i, m.asked)
+				if m.requests[0][:len("/ipa/"+RamdiskArchive)] != "/ipa/"+RamdiskArchive {
+					t.Errorf("step %d: requests %v", i, m.requests)
 				}
 				m.expect(t, step.want)
 			}
@@ -114,8 +114,8 @@ func TestDownloadAgainWhenSomethingIsMissing(t *testing.T) {
 	if err := errors.Join(err, os.Remove(filepath.Join(m.shared, "html", "images", "ironic-python-agent.initramfs"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.run(t, nil); err != nil || strings.Contains(m.asked[0], "one") {
-		t.Fatalf("asked for %v, %v", m.asked, err)
+	if _, err := m.run(t, nil); err != nil || strings.Contains(m.requests[0], "one") {
+		t.Fatalf("requests %v, %v", m.requests, err)
 	}
 	m.expect(t, "kernel 1")
 }
@@ -126,8 +126,8 @@ func TestDownloadOfAnotherArchive(t *testing.T) {
 		"ipa-debian-stable-2.0.kernel": "kernel 1", "ipa-debian-stable-2.0.initramfs": "ramdisk of kernel 1",
 	})
 	_, err := m.run(t, map[string]string{"IPA_FLAVOR": "debian", "IPA_BRANCH": "stable/2.0"})
-	if err != nil || !strings.Contains(m.asked[0], "/ipa-debian-stable-2.0.tar.gz") {
-		t.Fatalf("asked for %v, %v", m.asked, err)
+	if err != nil || !strings.Contains(m.requests[0], "/ipa-debian-stable-2.0.tar.gz") {
+		t.Fatalf("requests %v, %v", m.requests, err)
 	}
 	m.expect(t, "kernel 1")
 }
@@ -153,11 +153,11 @@ func TestDownloadFails(t *testing.T) {
 		variables map[string]string
 		want      string
 	}{
-		"no server":       {func(m *mirror) { m.gone = true }, nil, "502"},
-		"no archive":      {func(m *mirror) { m.content = []byte("<html>") }, nil, "unpacking"},
-		"half an archive": {func(m *mirror) { m.content = m.content[:len(m.content)-30] }, nil, "unpacking"},
-		"another archive": {func(*mirror) {}, map[string]string{"FILENAME": "other.tar.gz"}, "other.kernel"},
-		"a second server": {func(*mirror) {}, map[string]string{"CACHEURL": "http://cache"}, "CACHEURL"},
+		"no server":           {func(m *mirror) { m.gone = true }, nil, "502"},
+		"no archive":          {func(m *mirror) { m.content = []byte("<html>") }, nil, "unpacking"},
+		"a truncated archive": {func(m *mirror) { m.content = m.content[:len(m.content)-30] }, nil, "unpacking"},
+		"another archive":     {func(*mirror) {}, map[string]string{"FILENAME": "other.tar.gz"}, "other.kernel"},
+		"a second server":     {func(*mirror) {}, map[string]string{"CACHEURL": "http://cache"}, "CACHEURL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
@@ -174,11 +174,11 @@ func TestDownloadFails(t *testing.T) {
 	}
 }
 
-func TestMainKnowsItsNames(t *testing.T) {
+func TestMainSelectsTheEntryPointByName(t *testing.T) {
 	if err := Main(t.Context(), "/bin/rundnsmasq", func(string) string { return "" }); err == nil {
-		t.Error("there is an entry point that does not exist")
+		t.Error("an unknown name has an entry point")
 	}
-	// Without an environment these say what is missing, and start nothing.
+	// Without an environment these return an error.
 	for _, name := range []string{RunIronic, RunHTTPD} {
 		err := Main(t.Context(), name, func(string) string { return "" })
 		if err == nil || !strings.Contains(err.Error(), "IRONIC_IP") {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// watchEvery is how often the folder of logs is looked at.
+	// watchEvery is the interval of checks of the folder of logs.
 	watchEvery = 2 * time.Second
-	// logAge is how old an archive has to be: Ironic writes no more to it.
+	// logAge is the minimum age of an archive, to which Ironic writes no more.
 	logAge = time.Second
-	// logLimit is how many bytes of one file of an archive are printed.
+	// logLimit is the maximum number of printed bytes of one file of an archive.
 	logLimit = 1 << 20
 )
 
-// watchLogs prints the archives of logs that appear in a folder, and removes them, until the context ends. The folder
-// may appear later.
+// watchLogs prints and removes the archives of logs that appear in a folder, until the context ends. The folder may be
+// created later.
 func watchLogs(ctx context.Context, folder string, output io.Writer) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -38,7 +38,7 @@ func watchLogs(ctx context.Context, folder string, output io.Writer) error {
 	}
 }
 
-// printLogs prints and removes every archive that is not newer than a time.
+// printLogs prints and removes all archives that are not newer than a time.
 func printLogs(folder string, newest time.Time, output io.Writer) error {
 	archives, err := filepath.Glob(filepath.Join(folder, "*"+archiveSuffix))
 	if err != nil {
@@ -52,7 +52,7 @@ func printLogs(folder string, newest time.Time, output io.Writer) error {
 		if status.ModTime().After(newest) {
 			continue
 		}
-		// What cannot be read is removed like what was printed: it would be tried for ever.
+		// An unreadable archive is removed too. Otherwise it would be tried again.
 		if err := printArchive(archive, output); err != nil {
 			fmt.Fprintf(output, "%s: %v\n", filepath.Base(archive), err)
 		}

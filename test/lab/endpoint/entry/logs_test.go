@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// archiveOf is a compressed archive of files.
+// archiveOf returns a compressed archive of files.
 func archiveOf(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var content bytes.Buffer
 	compressed := gzip.NewWriter(&content)
 	archive := tar.NewWriter(compressed)
-	// In one order, so that the same files are the same bytes.
+	// Sorted, so that the same files give the same bytes.
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text := files[name]
 		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(text))})

@@ -18,8 +18,8 @@ const (
 	httpdProgram  = "/usr/sbin/apache2"
 )
 
-// Main is the program that a name stands for. It returns when that ended or could not begin; a program that becomes
-// another one does not return.
+// Main runs the program with a name. It returns when the program has ended or failed. It does not return if the process
+// executes another program.
 func Main(ctx context.Context, name string, getenv func(string) string) error {
 	switch path.Base(name) {
 	case path.Base(RunIronic):
@@ -31,11 +31,11 @@ func Main(ctx context.Context, name string, getenv func(string) string) error {
 	case path.Base(GetResource):
 		return download(ctx, getenv, os.Stdout)
 	default:
-		return fmt.Errorf("there is no entry point %s", name)
+		return fmt.Errorf("unknown entry point %s", name)
 	}
 }
 
-// runIronic becomes Ironic, with an empty database unless IRONIC_SKIP_DBSYNC is true.
+// runIronic executes Ironic, with an empty database unless IRONIC_SKIP_DBSYNC is true.
 func runIronic(ctx context.Context, getenv func(string) string) error {
 	if err := prepare(getenv, ironicConfigFile, RenderIronic); err != nil {
 		return fmt.Errorf("configuring Ironic: %w", err)
@@ -43,19 +43,19 @@ func runIronic(ctx context.Context, getenv func(string) string) error {
 	if strings.EqualFold(getenv("IRONIC_SKIP_DBSYNC"), "true") {
 		return become(ironicProgram, "--config-file", ironicConfigFile)
 	}
-	// A container that is started again has a new layer. One whose process is, has not.
+	// A restarted container has a new layer. A restarted process has not.
 	if err := os.Remove(databaseFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("emptying the database: %w", err)
 	}
 	schema := exec.CommandContext(ctx, schemaProgram, "--config-file", ironicConfigFile, "create_schema")
 	schema.Stdout, schema.Stderr = os.Stdout, os.Stderr
 	if err := schema.Run(); err != nil {
-		return fmt.Errorf("making the database: %w", err)
+		return fmt.Errorf("creating the database: %w", err)
 	}
 	return become(ironicProgram, "--config-file", ironicConfigFile)
 }
 
-// runHTTPD becomes the web server.
+// runHTTPD executes the web server.
 func runHTTPD(getenv func(string) string) error {
 	if err := prepare(getenv, httpdConfigFile, RenderHTTPD); err != nil {
 		return fmt.Errorf("configuring the web server: %w", err)
@@ -63,7 +63,7 @@ func runHTTPD(getenv func(string) string) error {
 	return become(httpdProgram, "-f", httpdConfigFile, "-D", "FOREGROUND")
 }
 
-// prepare makes the folders that both need, and writes a file of configuration.
+// prepare creates the folders of both programs, and writes a configuration file.
 func prepare(getenv func(string) string, target string, render func(Settings) ([]byte, error)) error {
 	settings, err := ReadSettings(getenv, func(name string) bool {
 		_, err := os.Stat(name)
@@ -86,7 +86,7 @@ func prepare(getenv func(string) string, target string, render func(Settings) ([
 	return os.WriteFile(target, content, 0o600)
 }
 
-// become replaces this process.
+// become replaces this process by a program.
 func become(program string, arguments ...string) error {
 	err := syscall.Exec(program, append([]string{program}, arguments...), os.Environ())
 	return fmt.Errorf("starting %s: %w", program, err)

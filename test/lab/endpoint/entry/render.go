@@ -12,16 +12,16 @@ var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Option("missingkey=error").ParseFS(templateFiles, "templates/*.tmpl"))
 
-// modules are those of the web server that its configuration needs.
+// modules are the modules of the web server that its configuration requires.
 var modules = []string{
 	"mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "autoindex", "dir", "proxy",
 	"proxy_http", "setenvif", "ssl",
 }
 
-// RenderIronic makes ironic.conf.
+// RenderIronic renders ironic.conf.
 func RenderIronic(settings Settings) ([]byte, error) { return render("ironic.conf.tmpl", settings) }
 
-// RenderHTTPD makes httpd.conf.
+// RenderHTTPD renders httpd.conf.
 func RenderHTTPD(settings Settings) ([]byte, error) { return render("httpd.conf.tmpl", settings) }
 
 func render(name string, settings Settings) ([]byte, error) {

@@ -8,44 +8,44 @@ import (
 	"strings"
 )
 
-// Settings are what the environment and the files of a container say about Ironic and its web server. Both containers
+// Settings are the settings of Ironic and its web server from the environment and files of a container. Both containers
 // read the same.
 type Settings struct {
-	// Address is that of the endpoint. Nothing waits until this machine has it.
+	// Address is the address of the endpoint. The programs do not wait for it.
 	Address netip.Addr
-	// ListenAll makes everything listen on all addresses, and not on Address alone.
+	// ListenAll makes the programs listen on all addresses instead of Address.
 	ListenAll bool
-	// AccessPort is the port of the API in URLs, ListenPort the one that is listened on.
+	// AccessPort is the port of the API in URLs, ListenPort the listening port.
 	AccessPort, ListenPort int
 	// ImagePort serves images over HTTP, MediaPort with TLS.
 	ImagePort, MediaPort int
-	// Proxy has the web server check credentials and terminate TLS, with Ironic behind it on a socket.
+	// Proxy makes the web server check credentials and terminate TLS, with Ironic on a socket.
 	Proxy bool
-	// TLS says that there is a certificate for the API, MediaTLS that there is one for MediaPort.
+	// TLS is true if the API has a certificate, MediaTLS if MediaPort has one.
 	TLS, MediaTLS bool
-	// Users says that there is a file of users.
+	// Users is true if a file of users exists.
 	Users bool
 	// Conductor is the name of the conductor.
 	Conductor string
-	// ExternalImageURL and CallbackURL are what hosts and BMCs get instead of the addresses of the endpoint. Empty where
-	// they get these.
+	// ExternalImageURL and CallbackURL replace the addresses of the endpoint for hosts and BMCs. Empty means no
+	// replacement.
 	ExternalImageURL, CallbackURL string
-	// KernelParameters are those of ramdisks, beside the parameters that Ironic itself adds.
+	// KernelParameters are additional parameters of ramdisks.
 	KernelParameters string
-	// Workers is the number of processes of the API. 0 leaves it to Ironic.
+	// Workers is the number of processes of the API. 0 means the default of Ironic.
 	Workers int
 }
 
-// refused are the variables that ask for what the lab does not have, with the values that are fine.
+// refused are the variables of features that the lab lacks, with their valid values.
 var refused = []struct{ name, fine, reason string }{
-	{"PROVISIONING_IP", "", "nothing waits for an address here: set IRONIC_IP"},
+	{"PROVISIONING_IP", "", "waiting for an address is not supported: set IRONIC_IP"},
 	{"IRONIC_USE_MARIADB", "false", "the database is SQLite"},
 	{"IRONIC_EXPOSE_JSON_RPC", "false", "API and conductor are one process"},
 	{"IRONIC_HTPASSWD", "", "users are in the file " + htpasswdFile},
 }
 
-// ReadSettings reads the settings. It fails when a variable is missing or makes no sense, or asks for what the lab does
-// not have.
+// ReadSettings reads the settings. It returns an error if a variable is missing or invalid, or enables a feature that
+// the lab lacks.
 func ReadSettings(getenv func(string) string, exists func(string) bool) (Settings, error) {
 	for _, variable := range refused {
 		if value := getenv(variable.name); value != "" && !strings.EqualFold(value, variable.fine) {
@@ -54,7 +54,7 @@ func ReadSettings(getenv func(string) string, exists func(string) bool) (Setting
 	}
 	address, err := netip.ParseAddr(getenv("IRONIC_IP"))
 	if err != nil {
-		return Settings{}, fmt.Errorf("IRONIC_IP has to be the address of the endpoint: %w", err)
+		return Settings{}, fmt.Errorf("reading IRONIC_IP, the address of the endpoint: %w", err)
 	}
 	read := reader{getenv: getenv}
 	settings := Settings{
@@ -87,23 +87,23 @@ func ReadSettings(getenv func(string) string, exists func(string) bool) (Setting
 	return settings, settings.check(getenv("IRONIC_PRIVATE_PORT"))
 }
 
-// check refuses what would leave the API open, or broken.
+// check returns an error for settings that would leave the API open, or broken.
 func (s Settings) check(private string) error {
 	switch {
 	case s.Proxy && private != "unix":
 		return fmt.Errorf("IRONIC_PRIVATE_PORT is %q: behind the web server Ironic listens on a socket only: set it to unix",
 			private)
 	case s.Proxy && !s.TLS:
-		return fmt.Errorf("IRONIC_REVERSE_PROXY_SETUP is true, but there is no certificate %s", certificateFile)
+		return fmt.Errorf("IRONIC_REVERSE_PROXY_SETUP is true, but certificate %s is missing", certificateFile)
 	case s.Proxy && !s.Users:
-		return fmt.Errorf("IRONIC_REVERSE_PROXY_SETUP is true, but there is no file of users %s", htpasswdFile)
+		return fmt.Errorf("IRONIC_REVERSE_PROXY_SETUP is true, but the file of users %s is missing", htpasswdFile)
 	case strings.ContainsAny(s.Conductor, "\n\r$"):
 		return fmt.Errorf("IRONIC_CONDUCTOR_HOST %q must be one line without $, which Ironic expands", s.Conductor)
 	}
 	return nil
 }
 
-// URL is the address of the API as clients and Ironic itself write it.
+// URL returns the URL of the API for clients and Ironic itself.
 func (s Settings) URL() string {
 	scheme := "http"
 	if s.TLS {
@@ -112,14 +112,14 @@ func (s Settings) URL() string {
 	return scheme + "://" + s.host(s.AccessPort)
 }
 
-// ImageURL is the address of the web server for images.
+// ImageURL returns the URL of the web server for images.
 func (s Settings) ImageURL() string { return "http://" + s.host(s.ImagePort) }
 
 func (s Settings) host(port int) string {
 	return net.JoinHostPort(s.Address.String(), strconv.Itoa(port))
 }
 
-// Listen is what the web server listens on for a port.
+// Listen returns the listen address of the web server for a port.
 func (s Settings) Listen(port int) string {
 	if s.ListenAll {
 		return strconv.Itoa(port)
@@ -127,7 +127,7 @@ func (s Settings) Listen(port int) string {
 	return net.JoinHostPort(s.Address.String(), strconv.Itoa(port))
 }
 
-// Host is the address that Ironic listens on where it listens on one.
+// Host returns the address that Ironic listens on without ListenAll.
 func (s Settings) Host() string {
 	if s.ListenAll {
 		return "::"
@@ -167,6 +167,6 @@ func (r *reader) number(name string, fallback int) int {
 
 func (r *reader) fail(name, want string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s is %q, but has to be %s", name, r.getenv(name), want)
+		r.err = fmt.Errorf("%s is %q, want %s", name, r.getenv(name), want)
 	}
 }

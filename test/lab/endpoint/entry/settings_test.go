@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// rendered is what the pods of this provider set.
+// rendered are the variables of the pods of this provider.
 func rendered() map[string]string {
 	return map[string]string{
 		"IRONIC_CONDUCTOR_HOST": "3f9c1a7e-node-1", "IRONIC_IP": "172.22.0.2", "PROVISIONING_INTERFACE": "eth0",
@@ -77,7 +77,7 @@ func TestReadSettingsRefuses(t *testing.T) {
 		"a database server":        {map[string]string{"IRONIC_USE_MARIADB": "true"}, secure, "IRONIC_USE_MARIADB"},
 		"several conductors":       {map[string]string{"IRONIC_EXPOSE_JSON_RPC": "True"}, secure, "IRONIC_EXPOSE_JSON_RPC"},
 		"users in a variable":      {map[string]string{"IRONIC_HTPASSWD": "a:b"}, secure, "IRONIC_HTPASSWD"},
-		"a port that is none":      {map[string]string{"HTTP_PORT": "http"}, secure, "HTTP_PORT"},
+		"an invalid port":          {map[string]string{"HTTP_PORT": "http"}, secure, "HTTP_PORT"},
 		"a port that is too large": {map[string]string{"IRONIC_LISTEN_PORT": "65536"}, secure, "IRONIC_LISTEN_PORT"},
 		"neither true nor false":   {map[string]string{"LISTEN_ALL_INTERFACES": "1"}, secure, "LISTEN_ALL_INTERFACES"},
 		"a port behind the proxy":  {map[string]string{"IRONIC_PRIVATE_PORT": "6388"}, secure, "IRONIC_PRIVATE_PORT"},

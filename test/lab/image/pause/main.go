@@ -1,5 +1,4 @@
-// Command pause holds the namespaces of a pod. It does nothing until it is told to end, and it collects the processes
-// that the pod's containers leave behind.
+// Command pause holds the namespaces of a pod until SIGTERM, and collects orphaned processes of its containers.
 package main
 
 import (
@@ -19,7 +18,7 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended. One signal may stand for several of them.
+// reap collects every ended child. One signal may stand for several of them.
 func reap() {
 	for {
 		if child, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != nil || child <= 0 {

@@ -7,11 +7,11 @@ import (
 	"net/netip"
 )
 
-// cards is how the MAC addresses of all machines of a lab begin. The number of the machine follows.
+// cards is the start of the MAC addresses of all machines of a lab. The number of the machine follows.
 var cards = []byte{0x02, 0x22, 0, 0, 0}
 
-// machineNumber is the last byte of the MAC address of a machine. IP addresses do not tell: the network data of a
-// machine may give it any.
+// machineNumber returns the last byte of the MAC address of a machine. IP addresses do not identify a machine: its
+// network data may set any.
 func machineNumber(card net.HardwareAddr) (number byte, found bool) {
 	if len(card) != len(cards)+1 || !bytes.HasPrefix(card, cards) {
 		return 0, false
@@ -19,7 +19,7 @@ func machineNumber(card net.HardwareAddr) (number byte, found bool) {
 	return card[len(cards)], true
 }
 
-// podSubnet is where the pods of a machine have their addresses.
+// podSubnet returns the subnet of the pods of a machine.
 func podSubnet(number byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, number, 0}), 24)
 }
@@ -52,7 +52,7 @@ type addressRange struct {
 	Subnet netip.Prefix `json:"subnet"`
 }
 
-// render writes the network of a machine's pods: each pod has a cable to the machine, which routes.
+// render returns the CNI configuration of a machine: each pod has a veth pair to the machine, which routes.
 func render(number byte) ([]byte, error) {
 	return json.MarshalIndent(network{
 		Version: "1.0.0",
@@ -60,7 +60,7 @@ func render(number byte) ([]byte, error) {
 		Plugins: []plugin{
 			{Type: "ptp", Addresses: &addresses{
 				Type: "host-local",
-				// Gone after a reboot, as the pods are.
+				// Deleted at a reboot, like the pods.
 				DataDir: "/run/cni-addresses",
 				Routes:  []route{{Destination: "0.0.0.0/0"}},
 				Ranges:  [][]addressRange{{{Subnet: podSubnet(number)}}},

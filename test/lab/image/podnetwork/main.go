@@ -1,9 +1,8 @@
-// Command podnetwork gives a machine of a lab its pod network: it writes the CNI configuration that follows from the
-// MAC address of the machine, and lets the kernel forward packets.
+// Command podnetwork configures the pod network of a machine of a lab: it writes a CNI configuration for the MAC
+// address of the machine, and enables IP forwarding.
 //
-// The machine with the MAC address 02:22:00:00:00:X has the pods 10.244.X.0/24 and the switch of the lab routes them
-// there, so nodes need no routes to one another and no address is translated. The trade-off: the file is right for a
-// lab and nothing else.
+// The machine with the MAC address 02:22:00:00:00:X has the pods 10.244.X.0/24, and the switch of the lab routes them
+// there, so nodes require no routes to each other and no address is translated.
 package main
 
 import (
@@ -17,10 +16,10 @@ const (
 	// card is the name of the only network card of a machine.
 	card = "eth0"
 
-	// configuration is where containerd looks for the network of pods.
+	// configuration is the CNI configuration for containerd.
 	configuration = "/etc/cni/net.d/10-lab.conflist"
 
-	// forwarding is the switch of the kernel for packets between pods and the card.
+	// forwarding is the kernel setting for forwarding packets between pods and the card.
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
 )
 
@@ -38,7 +37,7 @@ func run() error {
 	}
 	number, found := machineNumber(link.HardwareAddr)
 	if !found {
-		return fmt.Errorf("%s has the MAC address %s, which is none of a machine of a lab", card, link.HardwareAddr)
+		return fmt.Errorf("%s has the MAC address %s, which is not of a machine of a lab", card, link.HardwareAddr)
 	}
 	content, err := render(number)
 	if err != nil {
@@ -51,7 +50,7 @@ func run() error {
 		return fmt.Errorf("writing the network of pods: %w", err)
 	}
 	if err := os.WriteFile(forwarding, []byte("1\n"), 0o644); err != nil {
-		return fmt.Errorf("letting the kernel forward packets: %w", err)
+		return fmt.Errorf("enabling IP forwarding: %w", err)
 	}
 	fmt.Printf("the pods of this machine have addresses in %s\n", podSubnet(number))
 	return nil

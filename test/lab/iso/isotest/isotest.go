@@ -1,4 +1,4 @@
-// Package isotest packs images for tests with the programs that Ironic uses.
+// Package isotest packs images for tests with the programs of Ironic.
 package isotest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Make packs files as Ironic does, with the options that decide about names.
+// Make packs files as Ironic does, with options for names.
 func Make(tb testing.TB, maker string, files map[string]string, options ...string) []byte {
 	tb.Helper()
 	program, err := exec.LookPath(maker)

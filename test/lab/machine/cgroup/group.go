@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// pause is how long to wait between two looks at what the kernel does.
+	// pause is the interval of checks of the kernel.
 	pause = 20 * time.Millisecond
-	// patience is how long killing or removing a group may take. A process that waits for a disk dies late.
+	// patience is the time limit for killing or removing a group. A process that waits for a disk dies late.
 	patience = 30 * time.Second
 )
 
-// Group is a control group with one path in all hierarchies.
+// Group is a control group with the same path in all hierarchies.
 type Group struct {
 	path        string
 	hierarchies []Hierarchy
 }
 
-// Open names a group, whether or not it exists. The path is relative to the top.
+// Open returns a group, which may not exist. The path is relative to the top.
 func Open(path string) (Group, error) {
 	if !filepath.IsLocal(path) || path == "." {
 		return Group{}, fmt.Errorf("the path of the control group is %q: use a path below the top", path)
@@ -38,15 +38,15 @@ func Open(path string) (Group, error) {
 	return Group{path: filepath.Clean(path), hierarchies: hierarchies}, err
 }
 
-// Path is the path of the group, relative to the top.
+// Path returns the path of the group, relative to the top.
 func (g Group) Path() string { return g.path }
 
-// Child names a group inside of the group.
+// Child returns a child group.
 func (g Group) Child(name string) Group {
 	return Group{path: filepath.Join(g.path, name), hierarchies: g.hierarchies}
 }
 
-// Folders are the folders of the group that exist, one for each hierarchy.
+// Folders returns the existing folders of the group, one for each hierarchy.
 func (g Group) Folders() []string {
 	var folders []string
 	for _, hierarchy := range g.hierarchies {
@@ -58,7 +58,7 @@ func (g Group) Folders() []string {
 	return folders
 }
 
-// Create makes the group and those above it, and hands all controllers down to it.
+// Create creates the group and its parents, and delegates all controllers to it.
 func (g Group) Create() error {
 	for _, hierarchy := range g.hierarchies {
 		folder := hierarchy.Mount
@@ -79,7 +79,7 @@ func (g Group) Create() error {
 	return nil
 }
 
-// delegate turns on, for the groups below a folder of version 2, every controller that the folder has.
+// delegate enables, for the groups below a folder of version 2, every controller of the folder.
 func (h Hierarchy) delegate(folder string) error {
 	if h.Type != "cgroup2" {
 		return nil
@@ -91,14 +91,14 @@ func (h Hierarchy) delegate(folder string) error {
 	for controller := range strings.FieldsSeq(string(available)) {
 		err := os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
 		if err != nil && slices.Contains(essential, controller) {
-			return fmt.Errorf("handing controller %s down from %s (inside of a container, start the lab where "+
+			return fmt.Errorf("delegating controller %s from %s (inside of a container, start the lab where "+
 				"%s is the root of the computer or holds no process): %w", controller, folder, folder, err)
 		}
 	}
 	return nil
 }
 
-// inherit gives processors and memory nodes to a new cpuset group of version 1, which otherwise takes no process.
+// inherit sets processors and memory nodes of a new cpuset group of version 1, which accepts no process before that.
 func (h Hierarchy) inherit(parent, folder string) error {
 	if h.Type != "cgroup" {
 		return nil
@@ -119,7 +119,7 @@ func (h Hierarchy) inherit(parent, folder string) error {
 	return nil
 }
 
-// Join moves the calling process, with all of its threads, into the group. What it starts from then on is there too.
+// Join moves the calling process, with all its threads, into the group. Its child processes follow.
 func (g Group) Join() error {
 	for _, hierarchy := range g.hierarchies {
 		file := filepath.Join(hierarchy.Mount, g.path, "cgroup.procs")
@@ -130,7 +130,7 @@ func (g Group) Join() error {
 	return nil
 }
 
-// Processes lists the ids of all processes in the group and below it.
+// Processes returns the ids of all processes in the group and below.
 func (g Group) Processes() ([]int, error) {
 	seen := map[int]bool{}
 	for _, folder := range g.Folders() {
@@ -140,7 +140,7 @@ func (g Group) Processes() ([]int, error) {
 			}
 			content, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 			for field := range strings.FieldsSeq(string(content)) {
-				// A process that this process cannot see is shown as 0.
+				// The kernel lists an invisible process as 0.
 				if id, err := strconv.Atoi(field); err == nil && id > 0 {
 					seen[id] = true
 				}
@@ -159,7 +159,7 @@ func (g Group) Processes() ([]int, error) {
 	return ids, nil
 }
 
-// gone ignores that a group or a file in it vanished while it was read.
+// gone returns nil if a group or file vanished during a read.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil
@@ -167,10 +167,10 @@ func gone(err error) error {
 	return err
 }
 
-// Kill ends all processes in the group and below it at once, and returns when they are gone.
+// Kill kills all processes in the group and below, and blocks until they have ended.
 func (g Group) Kill(ctx context.Context) error {
 	for _, folder := range g.Folders() {
-		// Version 2 can kill a whole tree in one step, in which no process escapes by starting another one.
+		// Version 2 kills a whole tree in one step, so that no process escapes by a fork.
 		if file := filepath.Join(folder, "cgroup.kill"); exists(file) {
 			if err := gone(os.WriteFile(file, []byte("1"), 0o644)); err != nil {
 				return fmt.Errorf("killing control group %s: %w", g.path, err)
@@ -194,9 +194,9 @@ func (g Group) Kill(ctx context.Context) error {
 	return nil
 }
 
-// killOne ends a process if it is still the one that was listed. What fails is tried again by the caller.
+// killOne kills a process if it is still in the group. The caller retries errors.
 func (g Group) killOne(id int) {
-	// The process is pinned by its handle: if the id was given out anew, the new one is not in the group.
+	// The handle identifies the process: a reused id is not in the group.
 	process, err := os.FindProcess(id)
 	if err != nil {
 		return
@@ -207,7 +207,7 @@ func (g Group) killOne(id int) {
 	}
 }
 
-// Holds tells whether a process is in the group or below it.
+// Holds returns true if a process is in the group or below.
 func (g Group) Holds(id int) bool {
 	memberships, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", id))
 	if err != nil {
@@ -221,7 +221,7 @@ func (g Group) Holds(id int) bool {
 	return false
 }
 
-// Remove removes the group and all below it, which hold no processes any more. Nothing has to be there.
+// Remove removes the group and all below, which must have no processes. They may not exist.
 func (g Group) Remove(ctx context.Context) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pause, patience, true, func(context.Context) (bool, error) {
@@ -229,7 +229,7 @@ func (g Group) Remove(ctx context.Context) error {
 		for _, folder := range g.Folders() {
 			last = errors.Join(last, removeTree(folder))
 		}
-		// The kernel keeps a group busy for a moment after its last process is gone.
+		// The kernel keeps a group busy for a moment after its last process has ended.
 		return last == nil, nil
 	})
 	if err != nil {
@@ -238,7 +238,7 @@ func (g Group) Remove(ctx context.Context) error {
 	return nil
 }
 
-// removeTree removes a folder and those below it, the deepest first. The files in them go with them.
+// removeTree removes a folder and those below, the deepest first, with their files.
 func removeTree(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

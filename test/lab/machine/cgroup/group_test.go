@@ -40,7 +40,7 @@ func join(path string) error {
 	return child.Wait()
 }
 
-func TestGroupHoldsAndKillsWhatIsStartedInIt(t *testing.T) {
+func TestGroupKillsItsProcesses(t *testing.T) {
 	group := open(t, "m3test-group/inner")
 	other := open(t, "m3test-group-other")
 	for _, made := range []cgroup.Group{group, other} {
@@ -73,11 +73,11 @@ func TestPathsOutsideOfTheTopAreRefused(t *testing.T) {
 	}
 }
 
-// open names a group that is gone when the test ends.
+// open returns a group until the end of the test.
 func open(t *testing.T, path string) cgroup.Group {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("control groups can only be made by root")
+		t.Skip("requires root to create control groups")
 	}
 	group, err := cgroup.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func open(t *testing.T, path string) cgroup.Group {
 	return group
 }
 
-// start starts a process that joins a group, and returns the id of a process that it starts.
+// start starts a process that joins a group, and returns the id of its child process.
 func start(t *testing.T, group cgroup.Group) int {
 	t.Helper()
 	self, err := os.Executable()
@@ -120,7 +120,7 @@ func start(t *testing.T, group cgroup.Group) int {
 	})
 	var text string
 	if _, err := fmt.Fscanln(output, &text); err != nil {
-		t.Fatalf("reading what the process started: %v", err)
+		t.Fatalf("reading the output of the process: %v", err)
 	}
 	id, err := strconv.Atoi(text)
 	if err != nil {
@@ -129,7 +129,7 @@ func start(t *testing.T, group cgroup.Group) int {
 	return id
 }
 
-// wantProcesses demands how many processes are in a group: those of start are the one that joined and its child.
+// wantProcesses requires a number of processes in a group. start has two: the one that joined, and its child.
 func wantProcesses(t *testing.T, group cgroup.Group, want int) {
 	t.Helper()
 	processes, err := group.Processes()

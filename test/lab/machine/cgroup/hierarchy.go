@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// top is where all systems mount their hierarchies: version 2 alone here, everything else in folders below.
+// top is the folder of the hierarchies: version 2 alone is mounted here, others in folders below.
 const top = "/sys/fs/cgroup"
 
-// essential are the controllers that a kubelet does not start without.
+// essential are the controllers that a kubelet requires.
 var essential = []string{"cpu", "cpuset", "memory", "pids"}
 
 // Hierarchy is one tree of control groups.
 type Hierarchy struct {
-	// Mount is where the computer mounts it.
+	// Mount is the mount point.
 	Mount string
 	// Type is the type of the file system, cgroup or cgroup2.
 	Type string
-	// Options make the mount of a version 1 hierarchy, such as "cpu,cpuacct" or "none,name=systemd".
+	// Options are the mount options of a version 1 hierarchy, such as "cpu,cpuacct" or "none,name=systemd".
 	Options string
 }
 
-// Controllers are the names by which programs look for a version 1 hierarchy.
+// Controllers returns the names by which programs find a version 1 hierarchy.
 func (h Hierarchy) Controllers() []string {
 	var names []string
 	for option := range strings.SplitSeq(h.Options, ",") {
@@ -36,7 +36,7 @@ func (h Hierarchy) Controllers() []string {
 	return names
 }
 
-// Hierarchies lists what the computer mounts. It fails when there is nothing that a machine could run with.
+// Hierarchies returns the mounted hierarchies. It returns an error if none suffices for a machine.
 func Hierarchies() ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -53,7 +53,7 @@ func Hierarchies() ([]Hierarchy, error) {
 	return found, nil
 }
 
-// controllers reads the names in the first column of /proc/cgroups.
+// controllers returns the names in the first column of /proc/cgroups.
 func controllers(table string) []string {
 	var names []string
 	for line := range strings.Lines(table) {
@@ -64,8 +64,8 @@ func controllers(table string) []string {
 	return names
 }
 
-// parse reads mountinfo, whose lines end with "- TYPE SOURCE OPTIONS" and have the mount point as the fifth field.
-// Of several mounts of one hierarchy the first counts.
+// parse parses mountinfo, whose lines end with "- TYPE SOURCE OPTIONS" and have the mount point as the fifth field. Of
+// several mounts of one hierarchy the first counts.
 func parse(mounts string, known []string) []Hierarchy {
 	var found []Hierarchy
 	for line := range strings.Lines(mounts) {
@@ -96,7 +96,7 @@ func (h Hierarchy) same(other Hierarchy) bool {
 	return h.Type == other.Type && h.Options == other.Options
 }
 
-// mountOptions keeps what says which hierarchy is meant. The rest, such as a release agent, may not be given again.
+// mountOptions keeps the options that identify the hierarchy. Others, such as a release agent, must not be repeated.
 func mountOptions(options string, known []string) string {
 	var kept []string
 	for option := range strings.SplitSeq(options, ",") {

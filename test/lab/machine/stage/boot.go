@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// statusFile is the pipe to the lab, which learns there that the first process exists.
+	// statusFile is the pipe to the lab for the id of the first process.
 	statusFile = 3
-	// powerOffSignal asks systemd to turn the machine off: SIGRTMIN+4, counted as the C library does.
+	// powerOffSignal makes systemd power the machine off: SIGRTMIN+4 of the C library.
 	powerOffSignal = syscall.Signal(34 + 4)
-	// drainLimit is how long the rest of what the system printed is waited for.
+	// drainLimit is the time to read the remaining output of the system.
 	drainLimit = time.Second
 )
 
-// boot starts an operating system and returns with the code that says how it ended. SIGTERM is the power button.
+// boot starts an operating system and returns its exit code. SIGTERM is the power button.
 func boot(planFile string) (int, error) {
 	plan, err := machine.ReadPlan(planFile)
 	if err != nil {
@@ -45,7 +45,7 @@ func boot(planFile string) (int, error) {
 	button := make(chan os.Signal, 1)
 	signal.Notify(button, syscall.SIGTERM)
 
-	// What the first process inherits from the thread that starts it, it has to keep: the group and the network.
+	// The first process inherits group and network of the thread that starts it.
 	runtime.LockOSThread()
 	if err := group.Child(machine.SystemGroup).Join(); err != nil {
 		return 1, err
@@ -59,21 +59,21 @@ func boot(planFile string) (int, error) {
 	}
 	printed := make(chan struct{})
 	go func() {
-		// Reading fails when no process has the terminal open any more.
+		// Reading fails when no process has the terminal open.
 		_, _ = io.Copy(os.Stdout, console)
 		close(printed)
 	}()
-	// On version 2 the system can hand controllers on only when no other process is in its group.
+	// In version 2 the system can delegate controllers only if its group has no other process.
 	if err := group.Child(machine.LabGroup).Join(); err != nil {
 		return 1, errors.Join(err, system.Process.Kill())
 	}
 	if err := errors.Join(report(system.Process.Pid), release.Close()); err != nil {
-		return 1, errors.Join(fmt.Errorf("telling the lab: %w", err), system.Process.Kill())
+		return 1, errors.Join(fmt.Errorf("reporting to the lab: %w", err), system.Process.Kill())
 	}
 	go press(button, system.Process)
 	code, err := ending(system.Wait())
-	// It was open all the time: a terminal without an open file ends for its reader, and the system opens it anew for each
-	// line.
+	// A terminal without an open file ends for its reader, and the system opens it for each line, so it stays open until
+	// now.
 	_ = terminal.Close()
 	select {
 	case <-printed:
@@ -94,7 +94,7 @@ func enterNetwork(namespace string) error {
 	return nil
 }
 
-// startSystem starts the first process. It waits, until the pipe that is returned is closed, before it does anything.
+// startSystem starts the first process, which waits until the returned pipe is closed.
 func startSystem(planFile string, terminal *os.File) (*exec.Cmd, io.Closer, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -125,16 +125,16 @@ func report(id int) error {
 
 func press(button <-chan os.Signal, system *os.Process) {
 	for range button {
-		// A system that has just ended needs no signal.
+		// The system may have ended.
 		_ = system.Signal(powerOffSignal)
 	}
 }
 
-// ending reads how the first process ended: the kernel kills it in a way that says what the system asked for.
+// ending returns the exit code of the first process: the kernel kills it with a signal for the request of the system.
 func ending(err error) (int, error) {
 	var failed *exec.ExitError
 	if !errors.As(err, &failed) {
-		return 1, errors.Join(errors.New("the first process ended by itself"), err)
+		return 1, errors.Join(errors.New("the first process exited"), err)
 	}
 	status, isStatus := failed.Sys().(syscall.WaitStatus)
 	switch {
@@ -143,5 +143,5 @@ func ending(err error) (int, error) {
 	case isStatus && status.Signaled() && status.Signal() == syscall.SIGHUP:
 		return machine.ExitRebooting, nil
 	}
-	return 1, fmt.Errorf("the operating system broke down: %w", failed)
+	return 1, fmt.Errorf("the operating system failed: %w", failed)
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devices are all that a machine has: none of them is a disk, because the disks are the computer's.
+// devices are the devices of a machine, without disks, which are those of the computer.
 var devices = []struct {
 	name         string
 	major, minor uint32
@@ -23,7 +23,7 @@ func makeDevices(folder, terminal string) error {
 		if err := unix.Mknod(file, unix.S_IFCHR|0o666, number); err != nil {
 			return fmt.Errorf("making /dev/%s: %w", device.name, err)
 		}
-		// The mode that was asked for may have been masked.
+		// The umask may have changed the mode.
 		if err := os.Chmod(file, 0o666); err != nil {
 			return fmt.Errorf("making /dev/%s: %w", device.name, err)
 		}
@@ -39,15 +39,15 @@ func makeDevices(folder, terminal string) error {
 	}
 	console := filepath.Join(folder, "console")
 	if err := os.WriteFile(console, nil, 0o600); err != nil {
-		return fmt.Errorf("making /dev/console: %w", err)
+		return fmt.Errorf("creating /dev/console: %w", err)
 	}
 	if err := unix.Mount(terminal, console, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("making /dev/console of %s: %w", terminal, err)
+		return fmt.Errorf("creating /dev/console of %s: %w", terminal, err)
 	}
 	return nil
 }
 
-// silence removes the file through which a machine could restart the whole computer.
+// silence hides the file that can restart the computer.
 func silence() error {
 	const file = "/proc/sysrq-trigger"
 	if _, err := os.Stat(file); err != nil {

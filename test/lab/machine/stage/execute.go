@@ -17,21 +17,20 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine/cgroup"
 )
 
-// path is where a machine looks for programs.
+// path is the PATH of a machine.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// all are the namespaces that make a machine.
+// all are the namespaces of a machine.
 const all = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET |
 	unix.CLONE_NEWCGROUP
 
-// execute runs a command on the machine whose first process has the id, and returns with the command's exit code.
-// SIGTERM kills the command.
+// execute runs a command on the machine of a first process, and returns its exit code. SIGTERM kills the command.
 func execute(groupPath, id string, args []string) (int, error) {
 	group, err := cgroup.Open(groupPath)
 	if err != nil {
 		return 1, err
 	}
-	// The namespaces have to be those of the thread that starts the command, until the command has ended.
+	// The thread that starts the command must be in the namespaces until the command has ended.
 	runtime.LockOSThread()
 	if err := enter(group, id); err != nil {
 		return 1, fmt.Errorf("entering the machine: %w", err)
@@ -51,7 +50,7 @@ func execute(groupPath, id string, args []string) (int, error) {
 	}
 	go func() {
 		<-end
-		// A command that has just ended cannot be killed.
+		// Kill fails only for an ended command.
 		_ = command.Process.Kill()
 	}()
 	err = command.Wait()
@@ -62,8 +61,8 @@ func execute(groupPath, id string, args []string) (int, error) {
 	return 0, err
 }
 
-// enter moves the process into the machine's group, so that it goes down with the machine's power, and the thread into
-// the machine's namespaces.
+// enter moves the process into the group of the machine, so that it ends with the machine, and the thread into the
+// namespaces of the machine.
 func enter(group cgroup.Group, idText string) error {
 	id, err := strconv.Atoi(idText)
 	if err != nil {
@@ -74,14 +73,14 @@ func enter(group cgroup.Group, idText string) error {
 		return fmt.Errorf("opening process %d: %w", id, err)
 	}
 	defer func() { _ = unix.Close(handle) }()
-	// The id could have been given out anew before it was opened.
+	// The id may have been reused before it was opened.
 	if !group.Holds(id) {
-		return fmt.Errorf("process %d is not the machine's: the machine was turned off", id)
+		return fmt.Errorf("process %d is not of the machine: the machine was powered off", id)
 	}
 	if err := group.Child(machine.LabGroup).Join(); err != nil {
 		return err
 	}
-	// Threads share their root and their working folder, and one that shares them may not enter a mount namespace.
+	// A thread that shares its root and working folder with others must not enter a mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("separating the thread: %w", err)
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
-// sweepLimit is how long removing a lab may take.
+// sweepLimit is the time limit for removing a lab.
 const sweepLimit = 90 * time.Second
 
-// guard waits until the process that holds the other end of the standard input has ended, however it did, then removes
-// everything of the lab. While it runs the lab's name is taken: it holds the claim's socket too.
+// guard waits until the process at the other end of standard input has ended, and then removes the lab. It holds the
+// socket of the claim, so the name of the lab stays in use meanwhile.
 func guard(lab string) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		// A broken pipe means the same as a closed one.
+		// A broken pipe counts as closed.
 		fmt.Fprintln(os.Stderr, "reading from the lab:", err)
 	}
 	ctx, stop := context.WithTimeout(context.Background(), sweepLimit)

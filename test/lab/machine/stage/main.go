@@ -1,13 +1,12 @@
-// Command stage sets up the machines of a lab. The lab starts it; it is of no use to people.
+// Command stage sets up the machines of a lab. Only the lab starts it.
 //
-//	stage boot PLAN               starts an operating system in namespaces of its own and waits for its end
-//	stage init PLAN TERMINAL      is the first process in these namespaces until it becomes the system's own
+//	stage boot PLAN               starts an operating system in its own namespaces and waits for its end
+//	stage init PLAN TERMINAL      is the first process in these namespaces until it executes the system
 //	stage exec GROUP PID COMMAND  runs a command on a machine
-//	stage guard LAB               waits for the end of its standard input, then removes everything of the lab
+//	stage guard LAB               waits for the end of its standard input, then removes the lab
 //
-// It is a program and not a part of the lab, because a process with several threads cannot enter all kinds of
-// namespaces, and because the guard has to outlive the lab. It is linked statically, because it runs where no library
-// is.
+// It is a separate program because a process with several threads cannot enter all kinds of namespaces, and because the
+// guard must outlive the lab. It is linked statically, because it runs without libraries.
 package main
 
 import (

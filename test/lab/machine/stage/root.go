@@ -15,19 +15,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine/cgroup"
 )
 
-// start is the first process of a machine: it puts the machine's root file system together, moves into it and becomes
-// the first process of the operating system. It returns only when that fails.
+// start is the first process of a machine: it assembles the root file system, moves into it and executes the first
+// process of the operating system. It returns only after an error.
 func start(planFile, terminal string) error {
-	// The machine does not outlive the process that waits for it. Go's own way of asking for this takes a parent outside
-	// of the namespace for a dead one.
+	// The machine ends with the process that waits for it. Pdeathsig of Go fails if the parent is outside of the
+	// namespace.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("tying the machine to its starter: %w", err)
+		return fmt.Errorf("setting the parent death signal: %w", err)
 	}
 	plan, err := machine.ReadPlan(planFile)
 	if err != nil {
 		return err
 	}
-	// Nothing comes through the pipe; its end says that all else is ready.
+	// The pipe carries no data. Its end means that all else is ready.
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return fmt.Errorf("waiting for the lab: %w", err)
 	}
@@ -37,14 +37,14 @@ func start(planFile, terminal string) error {
 	if err := pivot(plan.Root); err != nil {
 		return err
 	}
-	// The image names the machine; until then it has no name, and certainly not that of this computer.
+	// The image sets the host name later. Until then it must not be that of this computer.
 	if err := unix.Sethostname([]byte("localhost")); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
 	if err := silence(); err != nil {
 		return err
 	}
-	// In a container systemd takes its arguments for those of the kernel. The journal says all that the status does.
+	// In a container systemd reads its arguments as those of the kernel. The journal has the status.
 	args := []string{"/sbin/init", "systemd.show_status=error", "systemd.journald.forward_to_console=1"}
 	err = syscall.Exec(args[0], args, []string{"container=lab", "TERM=dumb", "PATH=" + path})
 	return fmt.Errorf("running %s: %w", args[0], err)
@@ -60,7 +60,7 @@ type mounting struct {
 func (m mounting) on(root string) error {
 	target := filepath.Join(root, m.target)
 	if err := os.MkdirAll(target, 0o755); err != nil {
-		return fmt.Errorf("making a folder to mount %s on: %w", m.target, err)
+		return fmt.Errorf("creating the mount point %s: %w", m.target, err)
 	}
 	if err := unix.Mount(m.source, target, m.system, m.flags, m.options); err != nil {
 		return fmt.Errorf("mounting %s on %s: %w", m.system, m.target, err)
@@ -69,7 +69,7 @@ func (m mounting) on(root string) error {
 }
 
 func assemble(plan machine.Plan, terminal string) error {
-	// Nothing that happens here may reach the computer's own mounts.
+	// No mount may propagate to the computer.
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("separating the mounts: %w", err)
 	}
@@ -78,7 +78,7 @@ func assemble(plan machine.Plan, terminal string) error {
 	mounts := []mounting{
 		{source: "overlay", target: "/", system: "overlay", options: layers},
 		{source: "proc", target: "/proc", system: "proc", flags: safe | unix.MS_NOEXEC},
-		// The computer's devices are not the machine's to set up.
+		// The machine must not configure devices of the computer.
 		{source: "sysfs", target: "/sys", system: "sysfs", flags: safe | unix.MS_NOEXEC | unix.MS_RDONLY},
 		{source: "tmpfs", target: "/dev", system: "tmpfs", flags: unix.MS_NOSUID, options: "mode=755,size=16m"},
 		{source: "devpts", target: "/dev/pts", system: "devpts", flags: unix.MS_NOSUID | unix.MS_NOEXEC,
@@ -107,8 +107,8 @@ func assemble(plan machine.Plan, terminal string) error {
 	return makeDevices(filepath.Join(plan.Root, "dev"), terminal)
 }
 
-// groupMounts shows the machine the computer's hierarchies of control groups. Because the process has a namespace for
-// them, the machine's own group is the top of each.
+// groupMounts returns the mounts of the control groups. In its cgroup namespace, the group of the machine is the root
+// of each hierarchy.
 func groupMounts() ([]mounting, error) {
 	hierarchies, err := cgroup.Hierarchies()
 	if err != nil {
@@ -128,7 +128,7 @@ func groupMounts() ([]mounting, error) {
 	return mounts, nil
 }
 
-// linkControllers adds the names under which programs look for controllers that share a hierarchy.
+// linkControllers adds the names of controllers that share a hierarchy.
 func linkControllers(root string) error {
 	hierarchies, err := cgroup.Hierarchies()
 	if err != nil {
@@ -149,12 +149,12 @@ func linkControllers(root string) error {
 	return nil
 }
 
-// pivot makes a folder the root of everything and unmounts the computer's files.
+// pivot makes a folder the root and unmounts the files of the computer.
 func pivot(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return fmt.Errorf("changing to the root file system: %w", err)
 	}
-	// With the same folder twice, the old root lies on top of the new one and can be taken off.
+	// With the same folder twice, the old root is mounted on top of the new one and can be unmounted.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("changing the root: %w", err)
 	}
@@ -164,7 +164,7 @@ func pivot(root string) error {
 	if err := unix.Chdir("/"); err != nil {
 		return fmt.Errorf("changing to the root: %w", err)
 	}
-	// A kubelet's volumes have to appear in containers that run already.
+	// Volumes of a kubelet must appear in running containers.
 	if err := unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("sharing the mounts: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes the two ends of a terminal: what is written to the second can be read from the first.
+// openTerminal opens a terminal: data that is written to the second file can be read from the first.
 func openTerminal() (first, second *os.File, err error) {
 	first, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -18,7 +18,7 @@ func openTerminal() (first, second *os.File, err error) {
 	}
 	number, err := unix.IoctlGetInt(int(first.Fd()), unix.TIOCGPTN)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking for its number: %w", err)
+		return nil, nil, fmt.Errorf("reading its number: %w", err)
 	}
 	second, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	return first, second, err

@@ -1,5 +1,5 @@
 // Command ignition is Ignition for the tests: it validates configs, and renders them as the kubeadm bootstrap provider
-// does. It is a module of its own because the product needs neither.
+// does. It has its own module because the product requires neither.
 package main
 
 import (
@@ -26,10 +26,10 @@ type file struct {
 	Overwrite bool   `json:"overwrite"`
 }
 
-// verdict is what Ignition says to a config that it accepts.
+// verdict is the result of Ignition for a valid config.
 type verdict struct {
 	Files []file `json:"files"`
-	// Warnings come without places. The validator of version 2 warns about any config that was rendered from Go types.
+	// Warnings have no locations. The validator of version 2 warns about any config that was rendered from Go types.
 	Warnings []string `json:"warnings"`
 }
 

@@ -1,4 +1,4 @@
-// Command entry is the entry points of the lab's images of the Ironic endpoint, by the name that it is called by.
+// Command entry has the entry points of the lab's images of the Ironic endpoint. Its name selects one.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// As process 1 of a container it would not end without asking for the signal.
+	// Process 1 of a container ignores signals without a handler.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := entry.Main(ctx, os.Args[0], os.Getenv)
 	stop()

@@ -1,4 +1,4 @@
-// Command issuer runs the stand-in for cert-manager; see package issuer.
+// Command issuer runs the replacement of cert-manager: see package issuer.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
 
-// healthAddress is where the Deployment probes.
+// healthAddress is the address of the probes of the Deployment.
 const healthAddress = ":9440"
 
 func main() {

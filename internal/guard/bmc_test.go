@@ -13,21 +13,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/network"
 )
 
-// boards are the board controllers of computers on the network of a node, and the server of their image.
-type boards struct {
+// bmcs are the BMCs of computers on the network of a node, and the server of their image.
+type bmcs struct {
 	*bmc.Server
 	node    *node
 	network *computer.Network
 }
 
-// imageName is the image that all computers get.
+// imageName is the image of all computers.
 const imageName = "system"
 
-// startBoards serves until the test ends.
-func (n *node) startBoards() *boards {
+// startBMCs serves until the test ends.
+func (n *node) startBMCs() *bmcs {
 	t := n.lab.t
 	t.Helper()
-	b := &boards{node: n, network: computer.NewNetworkAt(n.address4.String(), func(do func() error) error {
+	b := &bmcs{node: n, network: computer.NewNetworkAt(n.address4.String(), func(do func() error) error {
 		return within(n.space, do)
 	})}
 	var err error
@@ -38,16 +38,16 @@ func (n *node) startBoards() *boards {
 	return b
 }
 
-// image is what Ironic has to know of the image.
-func (b *boards) image() map[string]any {
+// image returns the image in the format of Ironic.
+func (b *bmcs) image() map[string]any {
 	return map[string]any{
 		"image_source":       b.network.Actual(bmc.ImageURL(imageName)),
 		"image_os_hash_algo": "sha256", "image_os_hash_value": b.network.Actual(bmc.ChecksumURL(imageName)),
 	}
 }
 
-// changes counts what the board controllers were asked to change so far.
-func (b *boards) changes() int {
+// changes counts the requests to the BMCs that change a computer.
+func (b *bmcs) changes() int {
 	count := 0
 	for _, operation := range b.Operations() {
 		if operation.Changes() {
@@ -57,38 +57,38 @@ func (b *boards) changes() int {
 	return count
 }
 
-// computed is a computer with its board controller.
+// computed is a computer with its BMC.
 type computed struct {
 	*computer.Computer
-	boards *boards
-	name   string
-	mac    string
+	bmcs *bmcs
+	name string
+	mac  string
 }
 
-// Who may use the board controllers.
+// Credentials of the BMCs.
 const (
-	boardUser     = "operator"
-	boardPassword = "secret"
+	bmcUser     = "operator"
+	bmcPassword = "secret"
 )
 
-// compute makes a computer that is off until the test ends. One agent at a time has the address of the node.
-func (b *boards) compute(number byte) *computed {
+// compute adds a computer that is off, until the test ends. Only one agent at a time has the address of the node.
+func (b *bmcs) compute(number byte) *computed {
 	t := b.node.lab.t
 	t.Helper()
-	made := &computed{boards: b, name: fmt.Sprintf("host-%d", number), mac: network.HardwareAddress(number).String()}
+	made := &computed{bmcs: b, name: fmt.Sprintf("host-%d", number), mac: network.HardwareAddress(number).String()}
 	made.Computer = computer.New(computer.Options{
 		MAC: made.mac, Address: b.node.address4, Network: b.network, Log: slog.New(slog.DiscardHandler),
 		Failed: func(err error) { t.Errorf("the agent of %s ended: %v", made.name, err) },
 	})
 	t.Cleanup(func() { _ = made.PowerOff(context.Background()) })
-	must(t, b.Add(made.name, boardUser, boardPassword, made))
+	must(t, b.Add(made.name, bmcUser, bmcPassword, made))
 	return made
 }
 
-// node is what Ironic has to know of the computer.
+// node returns the computer in the format of Ironic.
 func (c *computed) node() nodes.CreateOpts {
 	server, system := bmc.RedfishAddress(c.name)
-	return ironic.RedfishNode("metal3~"+c.name, ironic.Board{
-		Address: c.boards.network.Actual(server), System: system, Username: boardUser, Password: boardPassword,
+	return ironic.RedfishNode("metal3~"+c.name, ironic.BMC{
+		Address: c.bmcs.network.Actual(server), System: system, Username: bmcUser, Password: bmcPassword,
 	})
 }
