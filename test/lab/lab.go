@@ -225,7 +225,8 @@ func (l *Lab) root(key string) (string, error) {
 	case key == l.earlier.RootKey && l.options.EarlierKubernetes:
 		return l.earlier.Root, nil
 	}
-	return "", fmt.Errorf("unknown root file system %q: this lab has %q and %q", key, l.artefacts.RootKey, l.earlier.RootKey)
+	return "", fmt.Errorf("unknown root file system %q: this lab has %q and %q",
+		key, l.artefacts.RootKey, l.earlier.RootKey)
 }
 
 // bootManagement boots the management machine, which becomes a cluster.

@@ -148,7 +148,8 @@ func installImage(ctx context.Context, root, source string, progress io.Writer) 
 			return err
 		}
 	}
-	if err := errors.Join(filterModules(root), addAccounts(root), ownFile(filepath.Join(root, "usr/sbin/dnsmasq"))); err != nil {
+	dnsmasq := filepath.Join(root, "usr/sbin/dnsmasq")
+	if err := errors.Join(filterModules(root), addAccounts(root), ownFile(dnsmasq)); err != nil {
 		return err
 	}
 	steps := builder{dir: root, progress: progress}
