@@ -88,7 +88,7 @@ func TestGateFreezes(t *testing.T) {
 	g.leave()
 	eventually(t, generous, "the VIP left once more", g.frozen)
 	g.write("run/term", term.Record{}.String())
-	g.diesAtOnce(time.Now())
+	g.isKilled(time.Now())
 }
 
 // TestGateFreezesByItself does not renew the lease. The program must stop before the VIP leaves, also after its node
@@ -200,7 +200,7 @@ func TestGateStartsAgainInItsTerm(t *testing.T) {
 	kill(t, g.processes("sh"))
 	g.arrive()
 	g.confirm(2)
-	g.diesAtOnce(time.Now())
+	g.isKilled(time.Now())
 }
 
 // TestGateSweeps requires that files of a killed Ironic are deleted before the next one starts, but not before a
@@ -329,7 +329,7 @@ func TestTerm(t *testing.T) {
 	}
 	a.write("etc/armed", "0\n")
 	eventually(t, generous, "demotion", heldBy(b, both...))
-	kept.diesAtOnce(time.Now())
+	kept.isKilled(time.Now())
 	if said := gates[b].said.String(); strings.Count(said, "started") != 1 {
 		t.Errorf("the Ironic of the next holder was restarted: %s", said)
 	}
@@ -364,7 +364,7 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 	}
 	a.move("br0")
 	for _, n := range both {
-		gates[n].diesAtOnce(time.Now())
+		gates[n].isKilled(time.Now())
 	}
 	var holder *node
 	eventually(t, generous, "one node holds the VIP", func() string {
