@@ -53,9 +53,8 @@ type RemediationStrategy struct {
 	// +optional
 	RetryLimit int32 `json:"retryLimit,omitempty"`
 
-	// timeoutSeconds is the time in seconds in which a try must make the machine healthy, at least 100. Zero means the
-	// default. Defaults to
-	// 600. Zero means the default.
+	// timeoutSeconds is the time in seconds in which a try must make the machine healthy, at least 100. Defaults to 600.
+	// Zero means the default.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }

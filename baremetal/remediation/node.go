@@ -147,7 +147,8 @@ func DropBackup(request *infrav1.Metal3Remediation) {
 
 func backedUp(request *infrav1.Metal3Remediation, key string) (map[string]string, error) {
 	text, exists := request.Annotations[key]
-	if !exists {
+	if !exists || text == "" {
+		// CAPM3 records an empty text for a Node without annotations or labels.
 		return nil, nil
 	}
 	var kept map[string]string

@@ -117,3 +117,16 @@ func TestBackup(t *testing.T) {
 		t.Errorf("a broken backup is replaced: %v", err)
 	}
 }
+
+func TestEmptyBackupOfCAPM3(t *testing.T) {
+	request := &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		"remediation.metal3.io/node-labels-backup": `{"rack":"a"}`, "remediation.metal3.io/node-annotations-backup": "",
+	}}}
+	got, err := remediation.Restored(request, &corev1.Node{})
+	if err != nil {
+		t.Fatalf("CAPM3 writes an empty text for a Node without annotations: %v", err)
+	}
+	if diff := cmp.Diff(map[string]string{"rack": "a"}, got.Labels); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

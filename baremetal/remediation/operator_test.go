@@ -64,7 +64,7 @@ func TestProtectOperators(t *testing.T) {
 		"tolerates all":      {"BMO starts on cp-0", nodes{master(), node("w-0")}, pods{pod("w-0", tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists}))}, true},
 		"tolerates another":  {"the taint counts", nodes{master(), node("w-0")}, pods{pod("w-0", tolerating(corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}))}, false},
 		"hung worker":        {"its pods do not run for long", nodes{master(), node("w-0"), node("w-1", hung)}, pods{pod("w-0")}, false},
-		"worker is down":     {"its Node is Ready for 40 seconds", nodes{master(), node("w-0"), node("w-1", down)}, pods{pod("w-0")}, false},
+		"worker is down":     {"its Node is Ready for 50 seconds", nodes{master(), node("w-0"), node("w-1", down)}, pods{pod("w-0")}, false},
 		"cordoned worker":    {"no pod starts there", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0")}, false},
 		"replica there":      {"it takes over", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1")}, true},
 		"broken replica":     {"it may never be ready", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", broken)}, false},

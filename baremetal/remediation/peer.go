@@ -23,7 +23,7 @@ type Peer struct {
 }
 
 // IsDown returns true for a machine whose Node may stop, or has stopped, although its condition Ready is true. The node
-// controller changes the condition only about 40 seconds after the kubelet has stopped. The first row that fits counts.
+// controller changes the condition only about 50 seconds after the kubelet has stopped. The first row that fits counts.
 //
 //	seen                                                        down
 //	reboot is permitted                                         yes

@@ -54,7 +54,7 @@ func TestIsDown(t *testing.T) {
 		"restarting":               {"BMO restarts it", peer{Host: on(asked("reboot.metal3.io"))}, true},
 		"a similar key":            {"BMO does not read it", peer{Host: on(asked("reboot.metal3.iox"))}, false},
 		"switched off by a person": {"BMO powers it off", peer{Host: on(func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false })}, true},
-		"powered off":              {"the Node is Ready for 40 seconds", peer{Host: on(off)}, true},
+		"powered off":              {"the Node is Ready for 50 seconds", peer{Host: on(off)}, true},
 		"deprovisioning": {
 			"BMO is about to power it off",
 			peer{Host: on(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning })}, true,

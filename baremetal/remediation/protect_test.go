@@ -47,7 +47,7 @@ func TestProtect(t *testing.T) {
 		"OneOfFour":        {why: "three are a quorum of four", in: plane{Management: management(false, true, true, true)}},
 		"TwoOfFour":        {"two are none", plane{Management: management(false, false, true, true)}, infrav1.ManagementClusterAtRiskReason, "requires 3"},
 		"OneOfThreeIsDown": {
-			"its Node is Ready for 40 seconds after the power-off", plane{Management: down(management(true, true, true), "cp-1")},
+			"its Node is Ready for 50 seconds after the power-off", plane{Management: down(management(true, true, true), "cp-1")},
 			infrav1.ManagementClusterAtRiskReason, "1 of 3 control-plane nodes of the management cluster are ready, and etcd requires " +
 				"2: nothing could power BareMetalHost host on again. Node cp-1 is off or being rebooted. ",
 		},

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// ownerIndex finds claims of addresses by the UID of their Metal3Data.
+	// ownerIndex finds claims of addresses by the UID or the name of their Metal3Data.
 	ownerIndex = "metal3data"
 
 	// conflictDelay is the time until the next read of an object of another owner. Its events do not enqueue the data.

@@ -76,6 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, data)
+	if presence == flow.Gone {
+		return ctrl.Result{}, r.releaseAbandoned(ctx, req.NamespacedName)
+	}
 	if pass == nil || err != nil {
 		return presence.Result(), err
 	}

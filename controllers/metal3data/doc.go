@@ -5,5 +5,5 @@
 // missing Secret again from the same addresses.
 //
 // Addresses come from two APIs: that of Metal3 and the IPAM contract of Cluster API. Either may be installed after the
-// manager starts. The watch of an API starts with the first template that refers to one of its pools.
+// manager starts. The watch of an API starts with the first Metal3Data whose template refers to one of its pools.
 package metal3data

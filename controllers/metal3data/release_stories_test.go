@@ -7,7 +7,9 @@ import (
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,6 +128,56 @@ func describeReleases(s *suite) {
 		// The garbage collector does not run here.
 		remove(ctx, w, "template-0", &infrav1.Metal3Data{})
 		w.nothingLeft(ctx)
+	})
+
+	It("releases addresses of data that does not exist", func(ctx context.Context) {
+		w := begin(ctx)
+		first := w.manager.Start()
+		w.ready(ctx, "template-0")
+		first.Stop()
+		// CAPM3 leaves them, and the garbage collector, which does not run here, deletes them.
+		leftover := func(name string, edit func(client.Object)) []client.Object {
+			GinkgoHelper()
+			metal3 := &metal3ipamv1.IPClaim{Spec: metal3ipamv1.IPClaimSpec{Pool: corev1.ObjectReference{Name: "pool"}}}
+			contract := &ipamv1.IPAddressClaim{Spec: ipamv1.IPAddressClaimSpec{PoolRef: ipamv1.IPPoolReference{
+				APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "other",
+			}}}
+			for _, claim := range []client.Object{metal3, contract} {
+				claim.SetNamespace(w.namespace)
+				claim.SetName(name)
+				claim.SetLabels(map[string]string{clusterv1.ClusterNameLabel: clusterName})
+				claim.SetFinalizers([]string{infrav1.DataFinalizer})
+				claim.SetOwnerReferences([]metav1.OwnerReference{{
+					APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: name, UID: types.UID(name),
+				}})
+				if edit != nil {
+					edit(claim)
+				}
+				w.create(ctx, claim)
+				remove(ctx, w, claim.GetName(), claim)
+			}
+			return []client.Object{metal3, contract}
+		}
+		swept := leftover("template-7", nil)
+		kept := leftover("template-8", func(claim client.Object) {
+			claim.SetAnnotations(map[string]string{infrav1.DeleteForMoveAnnotation: ""})
+		})
+		kept = append(kept, leftover("template-0", func(claim client.Object) { claim.SetName("of-data-that-exists") })...)
+		w.manager.Start()
+		for _, claim := range swept {
+			w.gone(ctx, claim.GetName(), claim)
+		}
+		Consistently(func(g Gomega) {
+			for _, claim := range kept {
+				g.Expect(w.client.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+				g.Expect(claim.GetFinalizers()).To(ContainElement(infrav1.DataFinalizer))
+			}
+		}).Should(Succeed())
+
+		By("deleting one while the manager runs")
+		for _, claim := range leftover("template-9", nil) {
+			w.gone(ctx, claim.GetName(), claim)
+		}
 	})
 
 	It("removes the finalizer of a machine that does not exist from its claim", func(ctx context.Context) {

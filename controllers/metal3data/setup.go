@@ -88,16 +88,19 @@ func (r *Reconciler) isWatched(of api) bool {
 	return r.watched[of.kind()]
 }
 
-// byOwner indexes a claim by the UIDs of its Metal3Data.
+// byOwner indexes a claim by the UIDs and the names of its Metal3Data.
 func byOwner(object client.Object) []string {
 	var owners []string
 	for _, owner := range object.GetOwnerReferences() {
 		if hostdata.IsInfra(owner, "Metal3Data") {
-			owners = append(owners, string(owner.UID))
+			owners = append(owners, string(owner.UID), ofName(owner.Name))
 		}
 	}
 	return owners
 }
+
+// ofName returns the value of ownerIndex for the name of a Metal3Data.
+func ofName(data string) string { return "name/" + data }
 
 func (r *Reconciler) claimToData(ctx context.Context, object client.Object) []ctrl.Request {
 	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfClaim, always)

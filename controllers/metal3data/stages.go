@@ -76,9 +76,11 @@ func (r *Reconciler) waitForFacts(_ context.Context, s *scope) (outcome.Outcome,
 	}
 }
 
-// claimAddresses claims an address of each pool of the template, and collects the addresses.
+// claimAddresses claims an address of each pool of the template, and collects the addresses. For rendered data, it only
+// watches the claims.
 func (r *Reconciler) claimAddresses(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.rendered {
+		r.watchPools(ctx, s)
 		return outcome.Done(), nil
 	}
 	uses, err := hostdata.Pools(&s.template.Spec, s.subject())

@@ -148,6 +148,31 @@ func describeLabels(s *suite) {
 		Expect(values).NotTo(ContainElement("8"))
 	})
 
+	It("does not change the Node of a paused Metal3Cluster", func(ctx context.Context) {
+		w, node, watched := labelled(ctx, "rack.example.com", nil)
+		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
+		pause := func(annotations map[string]string) {
+			stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+				infra.Annotations = annotations
+			})
+		}
+		pause(map[string]string{
+			infrav1.LabelSyncPrefixesAnnotation: "rack.example.com,more.example.com", clusterv1.PausedAnnotation: "",
+		})
+		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, And(
+			stage.IsTrue(), HaveField("Message", ContainSubstring("more.example.com"))))
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Labels[rack], host.Labels[infrav1.FailureDomainLabel] = "8", "north"
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Status.FailureDomain).To(Equal("north"), "the change is seen")
+		}).Should(Succeed())
+		values, _ := watched.seen()
+		Expect(values).NotTo(ContainElement("8"))
+		pause(map[string]string{infrav1.LabelSyncPrefixesAnnotation: "rack.example.com"})
+		w.labels(ctx, node, HaveKeyWithValue(rack, "8"))
+	})
+
 	It("reports a failed write of the Node, and stays ready", func(ctx context.Context) {
 		w, _, _ := labelled(ctx, "rack.example.com", errors.New("a policy says no"))
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,

@@ -24,7 +24,7 @@ func (s *scope) labelPrefixes() string {
 	return s.infra.Annotations[infrav1.LabelSyncPrefixesAnnotation]
 }
 
-// syncLabels copies labels of the host to the Node of the machine. It does nothing for a paused host.
+// syncLabels copies labels of the host to the Node of the machine. It does nothing for a paused host or Metal3Cluster.
 func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	prefixes, refused := host.SyncPrefixes(s.labelPrefixes())
 	if len(refused) > 0 {
@@ -32,7 +32,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 			"Annotation %s of Metal3Cluster %s lists %q, which are not valid prefixes of labels: list DNS names such as "+
 				"example.com, separated by commas", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, refused)), nil
 	}
-	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
+	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused || flow.Paused(nil, s.infra) {
 		return outcome.Done(), nil
 	}
 	node, cluster := s.owner.Status.NodeRef.Name, client.ObjectKeyFromObject(s.cluster)

@@ -155,12 +155,12 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 			ptr.Deref(after.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// infrastructureMatters returns true for changes of the spec, of the annotation for the labels of Nodes, and of whether
-// another management cluster manages the Cluster.
+// infrastructureMatters returns true for changes of the spec, of the pause, of the annotation for the labels of Nodes,
+// and of whether another management cluster manages the Cluster.
 func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
 	const prefixes = infrav1.LabelSyncPrefixesAnnotation
 	return before.Generation != after.Generation || before.Annotations[prefixes] != after.Annotations[prefixes] ||
-		pivot.IsSuperseded(before) != pivot.IsSuperseded(after)
+		flow.Paused(nil, before) != flow.Paused(nil, after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after)
 }
 
 // nodeMatters returns true for changes of the provider ID and the labels of a Node. It drops the status updates of the

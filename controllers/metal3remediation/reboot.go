@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -21,8 +22,8 @@ import (
 // and pods on a fenced Node.
 const pollInterval = 5 * time.Second
 
-// connectTime is the time that a try waits for the connection to a cluster before it continues without a fence. It is
-// twice the interval of the attempts to connect.
+// connectTime is the time that a try waits for the connection to a cluster, or for the permission to fence its Node,
+// before it continues without a fence. It is twice the interval of the attempts to connect.
 const connectTime = time.Minute
 
 // suspending returns a stage that stops the timeout of a try while the stage is not done.
@@ -109,7 +110,8 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 }
 
 // fence fences the Node while its host is off. If the API server of the cluster does not answer, fence skips the Node:
-// no controller moves its pods in this time. The host itself may run this API server.
+// no controller moves its pods in this time. The host itself may run this API server. If the API server forbids a
+// request, fence tries again for connectTime, and then skips the Node. Otherwise, the host would stay off.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationRunning {
 		return outcome.Done(), nil
@@ -117,6 +119,9 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 	fenced, err := r.fenceNode(ctx, s)
 	if errors.Is(err, workload.ErrUnreachable) {
 		fenced, err = s.waitForConnection(r.Clock.Now()), nil
+	}
+	if apierrors.IsForbidden(err) && s.record.Left(connectTime, r.Clock.Now()) == 0 {
+		fenced, err = outcome.Done(), nil
 	}
 	if err != nil || !fenced.IsDone() {
 		return fenced, err

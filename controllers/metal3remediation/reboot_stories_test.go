@@ -2,6 +2,8 @@ package metal3remediation_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -9,12 +11,16 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -140,6 +146,30 @@ func describeReboots(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 	})
 
+	for title, refused := range map[string]forbiddenNodes{
+		"read": {read: true}, "change": {write: true},
+	} {
+		It("reboots without a fence if the user of the kubeconfig may not "+title+" the Node", func(ctx context.Context) {
+			w := s.world(ctx)
+			w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes {
+				refused.Nodes = nodes
+				return refused
+			}
+			w.machine(ctx)
+			w.simulate()
+			w.start()
+			w.remediate(ctx)
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "no permission"))
+			Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+			w.passes(ctx, 2*time.Minute)
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+			Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+			Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+			w.remove(ctx, w.request(ctx, Default))
+			w.gone(ctx)
+		})
+	}
+
 	It("restarts a host with disablePowerOff, without a fence", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
@@ -195,6 +225,31 @@ func describeReboots(s *suite) {
 		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1))
 	})
+}
+
+// forbiddenNodes refuses to read or to change Nodes.
+type forbiddenNodes struct {
+	metal3remediation.Nodes
+	read, write bool
+}
+
+func (n forbiddenNodes) Read(ctx context.Context, cluster types.NamespacedName, name string) (*corev1.Node, error) {
+	if n.read {
+		return nil, forbidden(name)
+	}
+	return n.Nodes.Read(ctx, cluster, name)
+}
+
+func (n forbiddenNodes) Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error {
+	if n.write && !equality.Semantic.DeepEqual(current, desired) {
+		return forbidden(current.Name)
+	}
+	return n.Nodes.Write(ctx, cluster, current, desired)
+}
+
+func forbidden(node string) error {
+	return fmt.Errorf("using Node %s: %w", node,
+		apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("no permission")))
 }
 
 // dyingConnection hangs at the first read of a Node, and then closes.

@@ -30,29 +30,28 @@ func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// releaseNode removes the fence. It waits for a missing Node until the timeout of the try. Without a connection, it
-// waits until the manager has tried to connect, and at least for connectTime.
+// releaseNode removes the fence. It waits for a missing Node until the timeout of the try. Without a connection, or
+// without permission, it waits as long, and at least for connectTime. A new manager first tries to connect.
 func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Fence == remediation.NoFence || !s.isKept() || !s.owner.Status.NodeRef.IsDefined() {
 		return outcome.Done(), nil
 	}
 	node, err := r.watchNode(ctx, s)
+	if err == nil && node != nil {
+		err = r.unfence(ctx, s, node)
+	}
 	now := r.Clock.Now()
 	left, unreachable := s.left(now), workload.WaitForAPIServer(s.cluster.Name)
+	patience := max(left, s.request.DeletionTimestamp.Add(connectTime).Sub(now))
 	switch {
 	case errors.Is(err, workload.ErrNotTried):
 		return unreachable.WithAfter(pollInterval), nil
-	case errors.Is(err, workload.ErrUnreachable):
-		if left = max(left, s.request.DeletionTimestamp.Add(connectTime).Sub(now)); left > 0 {
-			return unreachable.WithAfter(left), nil
-		}
+	case errors.Is(err, workload.ErrUnreachable) && patience > 0:
+		return unreachable.WithAfter(patience), nil
+	case errors.Is(err, workload.ErrUnreachable), apierrors.IsForbidden(err) && patience <= 0:
 		return outcome.Done(), nil
-	case err != nil:
+	case err != nil, node != nil, left == 0:
 		return outcome.Done(), err
-	case node != nil:
-		return outcome.Done(), r.unfence(ctx, s, node)
-	case left == 0:
-		return outcome.Done(), nil
 	}
 	return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
 		"Waiting for Node %s to restore its annotations, labels and taints, until the timeout of the try",

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -115,6 +116,22 @@ func describeDeletions(s *suite) {
 	It("does not wait longer than a minute for a cluster without a connection", func(ctx context.Context) {
 		w := tainted(ctx, &lateConnection{tried: time.Now()})
 		w.passes(ctx, time.Minute)
+		clean(ctx, w)
+	})
+
+	It("does not wait longer than a minute for the permission to read the Node", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes {
+			return forbiddenNodes{Nodes: nodes, read: true}
+		}
+		w.machine(ctx)
+		short := func(request *infrav1.Metal3Remediation) { request.Spec.Strategy.TimeoutSeconds = ptr.To(int32(1)) }
+		w.remediate(ctx, short, at(`{"phase":"Deleting machine","fence":"Taint","lastRemediated":"2020-01-01T00:00:00Z"}`))
+		w.remove(ctx, w.request(ctx, Default))
+		w.start()
+		w.eventually(ctx, infrav1.DeletingCondition, And(
+			HaveField("Reason", infrav1.ReleaseFailedReason), HaveField("Message", ContainSubstring("no permission"))))
+		w.passes(ctx, 2*time.Minute)
 		clean(ctx, w)
 	})
 

@@ -1,0 +1,51 @@
+package manifests_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
+)
+
+// TestMigrationKeepsArguments runs the command by which the document about the migration adds an argument of CAPM3 to
+// the release.
+func TestMigrationKeepsArguments(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(checkout(t), "docs", "migration-from-capm3.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, found := strings.Cut(string(page), "   ```sh\n   argument=")
+	command, _, closed := strings.Cut(command, "```")
+	if !found || !closed {
+		t.Fatal("the document has no command that adds an argument")
+	}
+	made, home := newRelease(t), t.TempDir()
+	copied := filepath.Join(home, "providers", "infrastructure-metal3", made.version)
+	if err := os.CopyFS(copied, os.DirFS(made.folder)); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", "argument="+command)
+	shell.Env = append(os.Environ(), "HOME="+home)
+	output(t, shell)
+
+	content, err := os.ReadFile(filepath.Join(copied, "infrastructure-components.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, container := manager(t, split(t, content))
+	added, _, _ := strings.Cut(command, "\n")
+	if !slices.Contains(container.Args, added) || !slices.Contains(container.Args, "--leader-elect") {
+		t.Errorf("the arguments are %q, want %s among them", container.Args, added)
+	}
+	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	app.NewFlags(func(string) string { return "" }).Add(set)
+	if err := set.Parse([]string{added}); err != nil {
+		t.Error(err)
+	}
+}
