@@ -9,10 +9,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/ironic"
 )
 
-// Prepare builds what all labs share, unless it is cached. Start does that too. Call Prepare to do it
-// earlier.
+// Prepare builds missing files that all labs and tests of Ironic share. Start builds those of labs too.
 func Prepare(ctx context.Context, progress Progress) error {
 	checkout, err := binaries.Root()
 	if err != nil {
@@ -22,12 +22,18 @@ func Prepare(ctx context.Context, progress Progress) error {
 	if err := prepared.prepare(ctx); err != nil {
 		return err
 	}
-	// They change with the checkout and are packed for each lab; this leaves them compiled.
-	_, err = endpointImages(ctx, checkout, &lines{progress: progress})
+	output := &lines{progress: progress}
+	// Tests also start Ironic without a container.
+	if _, _, err := ironic.EnsureRoot(ctx, output); err != nil {
+		return err
+	}
+	// They change with the checkout and are packed for each lab. This call compiles them.
+	_, err = endpointImages(ctx, checkout, output)
 	return err
 }
 
-// prepare makes what all labs share. It compiles programs while it installs Debian, which mostly waits for packages.
+// prepare builds the shared files of all labs. It compiles programs while it installs Debian, which mostly waits for
+// packages.
 func (l *Lab) prepare(ctx context.Context) error {
 	output := &lines{progress: l.options.Progress}
 	var packed image.Image
