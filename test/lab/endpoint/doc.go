@@ -1,14 +1,14 @@
 // Package endpoint creates the container images for the pods of the Ironic endpoint in a lab: those that this provider
 // renders for control-plane nodes and those of config/ironic. Only the names of the images are changed.
 //
-//	IronicImage      Debian's Ironic, Apache httpd and dnsmasq, with the scripts and templates of the checkout of
-//	                 metal3-io/ironic-image that IRONIC_IMAGE_SOURCE names
+//	IronicImage      Debian's Ironic, Apache httpd and dnsmasq
 //	GuardImage       the guard of this checkout with Debian's keepalived
-//	DownloaderImage  the script of metal3-io/ironic-ipa-downloader that IPA_DOWNLOADER names, with a ramdisk to download
+//	DownloaderImage  a downloader with a ramdisk to download
 //
-// Without these variables, the first and the last image have entry points of the lab: one program, cmd/entry, under the
-// names of the scripts. It reads the same variables and files, writes the configuration and becomes the real program.
-// See package entry.
+// The first and the last image have entry points of the lab: one program, cmd/entry, under the names of the upstream
+// scripts. It reads the same variables and files, writes the configuration and executes the real program. See package
+// entry. With IRONIC_IMAGE_ON_NODES, both have the scripts and templates of the checkouts that IRONIC_IMAGE_SOURCE and
+// IPA_DOWNLOADER name. The tests of this package require the entry points.
 //
 // The cache keeps programs in folders named lab-endpoint-KEY, which may be removed while no image is being packed.
 //

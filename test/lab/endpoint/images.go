@@ -25,6 +25,9 @@ const (
 	// ironicUser is the user and group of the containers, as in the upstream images.
 	ironicUser = "997:994"
 
+	// onNodes is the environment variable that has nodes of a lab run the scripts of ironic.ImageSource and
+	// downloaderSource.
+	onNodes = "IRONIC_IMAGE_ON_NODES"
 	// downloaderSource is the environment variable with the path of the script of metal3-io/ironic-ipa-downloader.
 	downloaderSource = "IPA_DOWNLOADER"
 
@@ -37,11 +40,11 @@ const (
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
-// IronicImage is the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. With IRONIC_IMAGE_SOURCE, it has
-// the scripts and templates of that checkout, and otherwise the entry points of the lab. It builds what the cache lacks,
-// which takes minutes the first time. Progress is for people.
+// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the entry points of the
+// lab, or with IRONIC_IMAGE_ON_NODES the scripts and templates of the checkout that IRONIC_IMAGE_SOURCE names. It builds
+// missing parts of its root file system, which takes minutes the first time.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
-	if source := os.Getenv(ironic.ImageSource); source != "" {
+	if source := given(ironic.ImageSource); source != "" {
 		return sourceImage(ctx, source, progress)
 	}
 	key, err := imitationKey()
@@ -66,7 +69,15 @@ func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	}, nil
 }
 
-// sourceImage is the image with the scripts and templates of a checkout of metal3-io/ironic-image.
+// given returns the value of a variable that names files of other projects, if nodes use them.
+func given(variable string) string {
+	if os.Getenv(onNodes) == "" {
+		return ""
+	}
+	return os.Getenv(variable)
+}
+
+// sourceImage returns the image with the scripts and templates of a checkout of metal3-io/ironic-image.
 func sourceImage(ctx context.Context, source string, progress io.Writer) (image.Image, error) {
 	root, key, err := ironic.EnsureImageRoot(ctx, source, progress)
 	if err != nil {
@@ -132,8 +143,8 @@ func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image
 	}, nil
 }
 
-// DownloaderImage is the image of the container download, with the archive of Ramdisk in it. With IPA_DOWNLOADER, it has
-// that script, and otherwise an entry point of the lab. Progress is for people.
+// DownloaderImage returns the image of the container download, with the archive of Ramdisk. It has an entry point of the
+// lab, or with IRONIC_IMAGE_ON_NODES the script that IPA_DOWNLOADER names.
 func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	archive, err := Ramdisk()
 	if err != nil {
@@ -144,7 +155,7 @@ func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (
 		Environment: []string{"IPA_BASEURI=file://" + entry.RamdiskFolder},
 		Files:       []image.File{{Path: path.Join(entry.RamdiskFolder, entry.RamdiskArchive), Content: archive}},
 	}
-	if script := os.Getenv(downloaderSource); script != "" {
+	if script := given(downloaderSource); script != "" {
 		content, err := os.ReadFile(script)
 		if err != nil {
 			return image.Image{}, fmt.Errorf("reading the script of %s: %w", downloaderSource, err)
