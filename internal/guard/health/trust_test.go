@@ -25,7 +25,7 @@ func TestTrust(t *testing.T) {
 	}
 	authorities["one and two"] = append(authorities["one"], authorities["two"]...)
 	type step struct{ file, certificate, want, says string }
-	const before = "authority before"
+	const before = "previous authority"
 	for name, test := range map[string]struct {
 		reason string
 		steps  []step
@@ -38,7 +38,7 @@ func TestTrust(t *testing.T) {
 		"damaged, then well": {"an interrupted write", []step{{"one", "one", "", ""}, {"garbage", "one", "", "PEM"}, {"two", "one", "", before}}},
 		"deleted":            {"the folder is missing for a moment", []step{{"one", "one", "", ""}, {"", "one", "", "no such file"}}},
 		"two in one file":    {"a user rotates manually", []step{{"one and two", "one", "", ""}, {"one and two", "two", "", ""}}},
-		"the old one is over": {
+		"old authority is over": {
 			"the web server has shown the new certificate, so the old authority does not count",
 			[]step{{"one", "one", "", ""}, {"two", "one", "", before}, {"two", "two", "", ""}, {"two", "one", "CertificateWrong", ""}},
 		},

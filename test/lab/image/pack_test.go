@@ -192,7 +192,7 @@ func TestPackRefuses(t *testing.T) {
 		image Image
 		want  string
 	}{
-		"no name":         {Image{}, "needs a name"},
+		"no name":         {Image{}, "requires a name"},
 		"a relative path": {Image{Names: names, Files: []File{{Path: "bin/program"}}}, "absolute"},
 		"an unclean path": {Image{Names: names, Files: []File{{Path: "/bin/../program"}}}, "clean"},
 		"a missing file":  {Image{Names: names, Files: []File{{Path: "/a", From: "/nowhere/at/all"}}}, "/nowhere/at/all"},

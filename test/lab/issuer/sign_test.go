@@ -97,20 +97,20 @@ func TestInspect(t *testing.T) {
 		"Renewal":    {"a third is left", secretOf(t, spec(), nil, noon), spec(), nil, noon.Add(16 * time.Hour), "renewed"},
 		"Name": {
 			"a name was added", secretOf(t, spec(), nil, noon),
-			spec(func(s *certificateSpec) { s.DNSNames = append(s.DNSNames, "c.example") }), nil, noon, "something else",
+			spec(func(s *certificateSpec) { s.DNSNames = append(s.DNSNames, "c.example") }), nil, noon, "does not match",
 		},
 		"Address": {
 			"an address was removed", secretOf(t, spec(), nil, noon),
-			spec(func(s *certificateSpec) { s.IPAddresses = s.IPAddresses[:1] }), nil, noon, "something else",
+			spec(func(s *certificateSpec) { s.IPAddresses = s.IPAddresses[:1] }), nil, noon, "does not match",
 		},
 		"Duration": {
 			"the duration changed", secretOf(t, spec(), nil, noon),
-			spec(func(s *certificateSpec) { s.Duration = nil }), nil, noon, "something else",
+			spec(func(s *certificateSpec) { s.Duration = nil }), nil, noon, "does not match",
 		},
 		"Usages": {
 			"the usages changed", secretOf(t, spec(), nil, noon),
 			spec(func(s *certificateSpec) { s.Usages = []string{"digital signature", "server auth"} }), nil, noon,
-			"something else",
+			"does not match",
 		},
 		"RenewBefore": {
 			"renewBefore changed", secretOf(t, spec(), nil, noon),
