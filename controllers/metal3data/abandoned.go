@@ -3,11 +3,8 @@ package metal3data
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,16 +41,7 @@ func (r *Reconciler) releaseAbandoned(ctx context.Context, data client.ObjectKey
 		if !r.isWatched(through) {
 			continue
 		}
-		_, list := through.objects()
-		if err := r.Client.List(ctx, list, client.InNamespace(data.Namespace),
-			client.MatchingFields{ownerIndex: ofName(data.Name)}); err != nil {
-			return fmt.Errorf("listing %ss of Metal3Data %s: %w", through.kind(), data.Name, err)
-		}
-		err := meta.EachListItem(list, func(object runtime.Object) error {
-			claim, isObject := object.(client.Object)
-			if !isObject {
-				return nil
-			}
+		err := r.each(ctx, through, data, ofName(data.Name), func(claim client.Object) error {
 			isAbandoned, err := r.isAbandoned(ctx, claim, data)
 			if err != nil || !isAbandoned {
 				return err
@@ -79,12 +67,6 @@ func (r *Reconciler) isAbandoned(ctx context.Context, claim client.Object, data 
 	if err != nil || paused {
 		return false, err
 	}
-	err = r.Live.Get(ctx, data, &infrav1.Metal3Data{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading Metal3Data %s: %w", data.Name, err)
-	}
-	return false, nil
+	exists, err := flow.Find(ctx, r.Live, data, &infrav1.Metal3Data{})
+	return err == nil && !exists, err
 }

@@ -289,16 +289,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
 	if err := r.watch(ctx, through); err != nil {
 		return err
 	}
-	_, list := through.objects()
-	if err := r.Client.List(ctx, list, client.InNamespace(s.data.Namespace),
-		client.MatchingFields{ownerIndex: string(s.data.UID)}); err != nil {
-		return fmt.Errorf("listing %ss of Metal3Data %s: %w", through.kind(), s.data.Name, err)
-	}
-	err := meta.EachListItem(list, func(object runtime.Object) error {
-		claim, isObject := object.(client.Object)
-		if !isObject {
-			return nil
-		}
+	data := client.ObjectKeyFromObject(s.data)
+	err := r.each(ctx, through, data, string(s.data.UID), func(claim client.Object) error {
 		r.dropCreated(s.data, through, claim.GetName())
 		return r.delete(ctx, through, claim)
 	})
@@ -306,6 +298,24 @@ func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
 		return err
 	}
 	return r.releaseUnseen(ctx, s, through)
+}
+
+// each calls a function for each cached claim of a Metal3Data. The owner is a value of ownerIndex.
+func (r *Reconciler) each(
+	ctx context.Context, through api, data client.ObjectKey, owner string, do func(claim client.Object) error,
+) error {
+	_, list := through.objects()
+	err := r.Client.List(ctx, list, client.InNamespace(data.Namespace), client.MatchingFields{ownerIndex: owner})
+	if err != nil {
+		return fmt.Errorf("listing %ss of Metal3Data %s: %w", through.kind(), data.Name, err)
+	}
+	return meta.EachListItem(list, func(object runtime.Object) error {
+		claim, isObject := object.(client.Object)
+		if !isObject {
+			return nil
+		}
+		return do(claim)
+	})
 }
 
 // releaseUnseen deletes the claims that this process created and the cache has not shown. It reads them live.
