@@ -149,7 +149,7 @@ func describeRendering(s *suite) {
 		}
 	})
 
-	It("asks for a template that was deleted by force before the data was rendered", func(ctx context.Context) {
+	It("reports a template that was deleted by force before the data was rendered", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		const spec = "metaData: {fromHostInterfaces: [{key: mac, interface: eth7}]}"
@@ -167,7 +167,7 @@ func describeRendering(s *suite) {
 		w.ready(ctx, "template-0")
 	})
 
-	It("says which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
+	It("names which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {namespaces: [{key: a}], strings: [{key: a, value: b}]}")
@@ -183,7 +183,7 @@ func describeRendering(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("says which label and annotation were missing when it was rendered", func(ctx context.Context) {
+	It("names the label and annotation that were missing when it was rendered", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {fromLabels: [{key: zone, object: baremetalhost, label: zone}], fromAnnotations: [{key: rack, object: machine, annotation: rack}]}")
