@@ -61,7 +61,7 @@ func TestAFailedClaimHolds(t *testing.T) {
 			if back != tc.back {
 				t.Errorf("%s: the Ironic of the management cluster may take the VIP: %t", tc.reason, back)
 			}
-			if tc.claim != nil && there.armed+there.looks > 0 {
+			if tc.claim != nil && there.armed+there.reads > 0 {
 				t.Error("nodes were armed without a claim")
 			}
 		})
@@ -95,7 +95,7 @@ func TestAMissingKubeconfigHolds(t *testing.T) {
 			if tc.says == waits && !strings.Contains(got.Message, "restore Secret cluster-kubeconfig") {
 				t.Errorf("got %q, want the remedy", got.Message)
 			}
-			if there.armed+there.looks > 0 {
+			if there.armed+there.reads > 0 {
 				t.Error("nodes were armed without a claim")
 			}
 		})
@@ -109,7 +109,7 @@ func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResul
 	infra := unpaused()
 	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
-	ironic := &told{handed: map[string]bool{"c1": true}}
+	ironic := &handovers{handed: map[string]bool{"c1": true}}
 	r.Handover, r.Departures = ironic, departure.New(r.Client)
 	key := client.ObjectKeyFromObject(infra)
 	target := nodesTarget{cluster: key, epoch: epoch}
@@ -124,8 +124,8 @@ func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResul
 	return conditions.Get(infra, infrav1.IronicEndpointReadyCondition), !ironic.handed["c1"]
 }
 
-// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster. The
-// ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
+// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster.
+// The ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
 func TestAPendingClaimNamesWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		provisioned bool

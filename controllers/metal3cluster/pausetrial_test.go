@@ -87,7 +87,7 @@ func trialPass(
 			refused = append(refused, host.Name)
 		}
 	}
-	return refused, s.trialsAgain
+	return refused, s.untilTrial
 }
 
 // TestStricterRulesAreNoticed upgrades BMO to stricter rules while the manager runs.
