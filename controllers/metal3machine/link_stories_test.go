@@ -112,7 +112,7 @@ func describeLinks(s *suite) {
 	// ignores expects no provider ID on a Node with the host name of the host, which then belongs to another machine.
 	ignores := func(ctx context.Context, w *world) {
 		GinkgoHelper()
-		stranger := w.node(ctx, "stranger", "", map[string]string{corev1.LabelHostname: "host"})
+		stranger := w.node(ctx, "unrelated", "", map[string]string{corev1.LabelHostname: "host"})
 		Consistently(func(g Gomega) { g.Expect(w.nodeID(ctx, stranger)).To(BeEmpty()) }).Should(Succeed())
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		host := w.getHost(ctx, Default, "host")

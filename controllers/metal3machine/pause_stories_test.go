@@ -64,7 +64,7 @@ func describePauses(s *suite) {
 			w.start()
 			w.host(ctx, "host")
 			w.eventually(ctx, "machine", infrav1.PausedCondition, stage.IsTrueBecause(pause.reason))
-			Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+			Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 			onlyStatus(w.writes.Done())
 			machine := w.getMachine(ctx, Default, "machine")
 			Expect(machine.Finalizers).To(BeEmpty())

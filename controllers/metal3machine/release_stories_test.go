@@ -102,13 +102,13 @@ func describeReleases(s *suite) {
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
 		})
 		deleting(infrav1.HostErrorReason, "BareMetalHost host reports power management error: no answer")
-		Expect(w.held(ctx, Default, "machine")).To(ConsistOf("host"))
+		Expect(w.hostsOf(ctx, Default, "machine")).To(ConsistOf("host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
 		})
 		w.gone(ctx, "machine")
-		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
+		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 	})
 
 	It("is deleted without a host", func(ctx context.Context) {
@@ -119,7 +119,7 @@ func describeReleases(s *suite) {
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		w.host(ctx, "host")
-		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 	})
 
 	It("is deleted after its Machine and Cluster", func(ctx context.Context) {
@@ -180,7 +180,7 @@ func describeReleases(s *suite) {
 		w.start()
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason,
 			"BareMetalHost host no longer exists. Restore it, or delete Machine machine to replace it."))
-		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ContainElement(infrav1.HostLostReason))
 		}).Should(Succeed())
@@ -222,7 +222,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "free")
 		strip(ctx, w)
 		Eventually(func(g Gomega) {
-			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("host"))
+			g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("host"))
 		}).Should(Succeed())
 		w.remove(ctx, "machine")
 		restored(ctx, w, before)

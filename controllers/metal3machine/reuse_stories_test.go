@@ -52,8 +52,8 @@ func describeReuse(s *suite) {
 		w.gone(ctx, "old")
 		kept(ctx, w, "md-workers")
 
-		w.machine(ctx, "stranger")
-		w.eventually(ctx, "stranger", infrav1.HostAssociatedCondition,
+		w.machine(ctx, "unrelated")
+		w.eventually(ctx, "unrelated", infrav1.HostAssociatedCondition,
 			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 reserved for another owner"))
 		w.member(ctx, "new", workers, madeFrom("frees"))
 		Expect(w.associated(ctx, "new")).To(Equal("host"))
@@ -64,7 +64,7 @@ func describeReuse(s *suite) {
 
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
-		Expect(w.associated(ctx, "stranger")).To(Equal("host"), "the template of the last machine keeps nothing")
+		Expect(w.associated(ctx, "unrelated")).To(Equal("host"), "the template of the last machine keeps nothing")
 	})
 
 	It("reserves the host for an owner with a name of maximum length", func(ctx context.Context) {
