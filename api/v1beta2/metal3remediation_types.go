@@ -35,7 +35,7 @@ const (
 	// DefaultRemediationTimeoutSeconds is used when a strategy sets no timeout.
 	DefaultRemediationTimeoutSeconds int32 = 600
 
-	// MinRemediationTimeoutSeconds is the shortest timeout: a host needs that long to boot.
+	// MinRemediationTimeoutSeconds is the shortest timeout, because a host takes this time to boot.
 	MinRemediationTimeoutSeconds int32 = 100
 
 	// DefaultRemediationRetryLimit is used when a strategy sets no limit.
@@ -53,9 +53,8 @@ type RemediationStrategy struct {
 	// +optional
 	RetryLimit int32 `json:"retryLimit,omitempty"`
 
-	// timeoutSeconds is the time in seconds in which a try must make the machine healthy, at least 100. Zero means the
-	// default. Defaults to
-	// 600. Zero means the default.
+	// timeoutSeconds is the time in seconds in which a try must make the machine healthy, at least 100. Defaults to 600.
+	// Zero means the default.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
