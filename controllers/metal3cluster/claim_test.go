@@ -43,14 +43,14 @@ func TestAFailedClaimHolds(t *testing.T) {
 	}{
 		"Claimed":           {"this management cluster manages the cluster", nil, nil, answers, "", true},
 		"Unreachable":       {"hosts may require the repair of the cluster", nil, workload.ErrUnreachable, answers, "", true},
-		"Forbidden":         {"the other one may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
-		"Conflict":          {"the other one has claimed the cluster", nil, conflict, waits, "it changed", false},
+		"Forbidden":         {"the other management cluster may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
+		"Conflict":          {"the other management cluster has claimed the cluster", nil, conflict, waits, "it changed", false},
 		"Broken":            {"the standing is not known", nil, errAway, waits, errAway.Error(), false},
-		"BrokenEarlier":     {"the other one may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
+		"BrokenEarlier":     {"the other management cluster may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
 		"BrokenCurrent":     {"this one has claimed the epoch already", &current, errAway, answers, "", true},
 		"ForbiddenCurrent":  {"no later probe would see another claim", &current, forbidden, waits, "RBAC", false},
-		"BrokenSuperseded":  {"the other one manages the cluster", &superseded, errAway, elsewhere, "", false},
-		"UnreachableBehind": {"an earlier probe read the claim of the other one", &superseded, workload.ErrUnreachable, elsewhere, "", false},
+		"BrokenSuperseded":  {"the other management cluster manages the cluster", &superseded, errAway, elsewhere, "", false},
+		"UnreachableBehind": {"an earlier probe read the claim of the other management cluster", &superseded, workload.ErrUnreachable, elsewhere, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := &planes{claim: tc.claim, standing: pivot.Current}
@@ -68,8 +68,8 @@ func TestAFailedClaimHolds(t *testing.T) {
 	}
 }
 
-// TestAMissingKubeconfigHolds unpauses a Cluster whose kubeconfig is lost, so that the workload cluster cannot say who
-// manages it.
+// TestAMissingKubeconfigHolds unpauses a Cluster whose kubeconfig is lost, so that the claims of the workload cluster
+// cannot be read.
 func TestAMissingKubeconfigHolds(t *testing.T) {
 	const waits, answers = infrav1.EndpointFailedReason, infrav1.EndpointAnswersReason
 	lost := fmt.Errorf("%w: restore Secret cluster-kubeconfig", workload.ErrNoKubeconfig)

@@ -244,7 +244,7 @@ func TestFailedReadsReportNoConflict(t *testing.T) {
 				t.Errorf("%s: conditions besides Ready: -want +got:\n%s", name, diff)
 			}
 			if id := after.Spec.Ironic.VRRP.VirtualRouterID; id != 0 {
-				t.Errorf("%s: router ID %d was chosen blindly", name, id)
+				t.Errorf("%s: router ID %d was chosen after a failed read", name, id)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func countRequests(requests *int, isLive func(object any) bool) interceptor.Func
 	}
 }
 
-// isUncached returns true for what the cache of the manager does not hold.
+// isUncached returns true for objects that the cache of the manager lacks.
 func isUncached(object any) bool {
 	switch object := object.(type) {
 	case *corev1.Secret, *corev1.ConfigMap:

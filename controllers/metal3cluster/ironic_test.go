@@ -116,7 +116,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 			}, ready, 0, "",
 		},
 		"NoEndpoint": {
-			"an endpoint is looked at later than the one of the API server is found",
+			"the Ironic endpoint is probed after the control-plane endpoint is set",
 			func(infra *infrav1.Metal3Cluster) {
 				withEndpoint(infra)
 				infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
@@ -342,7 +342,7 @@ func TestSetIronic(t *testing.T) {
 		"Seen":      {"the first probe", nil, &pivot.Verdict{Holder: held}, withEndpoint, &infrav1.IronicStatus{Holder: held}},
 		"Unknown":   {"an empty status is refused", old, &pivot.Verdict{}, withEndpoint, nil},
 		"Nodes": {
-			"what others report stays", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
+			"results of other tasks stay", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
 			&infrav1.IronicStatus{Nodes: nodes},
 		},
 		"Gone": {"spec.ironic is removed", old, nil, func(*infrav1.Metal3Cluster) {}, nil},

@@ -151,8 +151,8 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// park parks hosts like the controller of hosts before the first move.
-func (w *world) park(ctx context.Context, name string) {
+// pauseForMove pauses a host like the controller of hosts before a move.
+func (w *world) pauseForMove(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 		build.Annotations(map[string]string{
@@ -211,14 +211,14 @@ func describeMoves(s *suite) {
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host busy is inspecting"))
-		w.park(ctx, "free")
+		w.pauseForMove(ctx, "free")
 		w.gate(ctx, true)
 		stage.ChangeStatus(ctx, w.client, w.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		})
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host busy is being paused"))
 		w.gate(ctx, true)
-		w.park(ctx, "busy")
+		w.pauseForMove(ctx, "busy")
 		w.gate(ctx, false)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
 		w.pause(ctx, false)
@@ -276,7 +276,7 @@ func describeMoves(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.gate(ctx, true)
-		w.park(ctx, "host")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
 			"Secret host-bmc of host host has no owner and would stay behind"))
@@ -307,7 +307,7 @@ func describeMoves(s *suite) {
 		Expect(w.get(ctx, Default).Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
 		annotations := func() map[string]string { return w.get(ctx, Default).Annotations }
 
-		By("giving a move up before the gate opens")
+		By("aborting a move before the gate opens")
 		w.pause(ctx, true)
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
@@ -315,8 +315,8 @@ func describeMoves(s *suite) {
 		Eventually(annotations).Should(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "2"),
 			Not(HaveKey(infrav1.ArrivalEpochAnnotation)), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
 
-		By("moving with a host that was parked for the move before")
-		w.park(ctx, "host")
+		By("moving with a host that was paused for an earlier move")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
@@ -332,15 +332,15 @@ func describeMoves(s *suite) {
 		Expect(left.Infras).To(Equal(map[string]pivot.Epoch{clusterName: 3}))
 		Expect(left.Hosts).To(ConsistOf(HaveField("Name", "host")))
 
-		By("looking again after the gate has opened")
+		By("reconciling again after the gate has opened")
 		w.host(ctx, "late", build.Available())
-		w.park(ctx, "late")
+		w.pauseForMove(ctx, "late")
 		late := &bmov1alpha1.BareMetalHost{}
 		stage.Change(ctx, w.client, w.key("late"), late, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
 		})
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 2 Parked")
-		Expect(w.departed(ctx, Default)).To(Equal(left), "what has left is written when the gate opens")
+		Expect(w.departed(ctx, Default)).To(Equal(left), "the departure is recorded when the gate opens")
 		Expect(w.client.Delete(ctx, late)).To(Succeed())
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
@@ -365,7 +365,7 @@ func describeMoves(s *suite) {
 		arrived := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "4", infrav1.ArrivalEpochAnnotation: "3"})
 		w.infrastructure(ctx, w.cluster(ctx, begun()), arrived)
 		w.host(ctx, "left", build.Available())
-		w.park(ctx, "left")
+		w.pauseForMove(ctx, "left")
 		w.obstacle(ctx, "BareMetalHost left is a leftover of an earlier move, is not in the last one, and stays paused")
 		w.obstacle(ctx, "keep it with `clusterctl metal3 pivot keep --namespace "+w.namespace+" --host left`")
 		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -501,7 +501,7 @@ func describeMoves(s *suite) {
 			})
 		})
 		for _, name := range []string{"early", "late"} {
-			w.park(ctx, name)
+			w.pauseForMove(ctx, name)
 		}
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
 			"BareMetalHost late was created after clusterctl had discovered the objects"))
@@ -585,7 +585,7 @@ func describeMoves(s *suite) {
 		w.host(ctx, "host", build.Available())
 		w.gate(ctx, true)
 		w.movable(ctx)
-		w.park(ctx, "host")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		w.gate(ctx, false)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
@@ -685,7 +685,7 @@ func describeMoves(s *suite) {
 		Eventually(warned).WithArguments("MoveBegan").Should(Equal(1))
 		Expect(warned("IronicHandedOver")).To(BeZero())
 		w.plane.change(func(c *simulatedPlane) { c.err = errors.New("no connection") })
-		w.park(ctx, "host")
+		w.pauseForMove(ctx, "host")
 		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeTrue())
 		w.gate(ctx, true)
 		w.plane.change(func(c *simulatedPlane) { c.err = nil })

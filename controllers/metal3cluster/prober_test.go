@@ -141,7 +141,7 @@ func TestATargetBeforeTheStartIsProbedOnce(t *testing.T) {
 	})
 }
 
-func TestANewTargetHurriesNoOther(t *testing.T) {
+func TestANewTargetStartsNoOtherProbe(t *testing.T) {
 	probes(t, func(a *probeCounter) {
 		a.track("a", "first", false)
 		a.track("b", "second", false)
@@ -151,7 +151,7 @@ func TestANewTargetHurriesNoOther(t *testing.T) {
 	})
 }
 
-func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
+func TestOnlyChangesEnqueueAMetal3Cluster(t *testing.T) {
 	probes(t, func(a *probeCounter) {
 		a.track("a", "first", false)
 		pass(10)
@@ -359,7 +359,7 @@ func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
 	}
 }
 
-// TestSupersededArmsNothing lets another management cluster claim a cluster that manages itself.
+// TestSupersededArmsNothing covers a cluster that manages itself and that another management cluster has claimed.
 func TestSupersededArmsNothing(t *testing.T) {
 	there := &planes{standing: pivot.Superseded, seen: workload.ControlPlane{
 		Own: true, Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Armed: pivot.NotArmed}},

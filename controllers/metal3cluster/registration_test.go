@@ -176,7 +176,7 @@ func TestRegisteredHosts(t *testing.T) {
 	}{
 		"Own":     {"BMO registers it with this Ironic", "cluster", nil, 1},
 		"Free":    {"no other Ironic serves the namespace", "", nil, 1},
-		"Shared":  {"it is not known whose", "", func(s *scope) { s.around.Clusters = []infrav1.Metal3Cluster{*other} }, 0},
+		"Shared":  {"the namespace has two clusters", "", func(s *scope) { s.around.Clusters = []infrav1.Metal3Cluster{*other} }, 0},
 		"Another": {"the other cluster repairs the registration", "other", nil, 0},
 		"Silent":  {"the Ironic of the cluster does not answer", "cluster", func(s *scope) { s.nodeIDs = nil }, 0},
 		"Paused":  {"a move is on the way", "cluster", func(s *scope) { s.paused = true }, 0},

@@ -99,7 +99,7 @@ func TestSideTasksFailByThemselves(t *testing.T) {
 			remembered := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: pivot.DepartureName}}
 			err := stored.Get(t.Context(), client.ObjectKeyFromObject(remembered), remembered)
 			if apierrors.IsNotFound(err) != tc.forgotten {
-				t.Errorf("what moved away: got %v, want forgotten %t", err, tc.forgotten)
+				t.Errorf("the departure: got %v, want forgotten %t", err, tc.forgotten)
 			}
 			if says := conditions.GetMessage(infra, infrav1.ReadyForMoveCondition); !strings.Contains(says, tc.says) {
 				t.Errorf("ReadyForMove says %q, want %q", says, tc.says)
