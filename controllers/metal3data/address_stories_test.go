@@ -174,7 +174,7 @@ func describeAddresses(s *suite) {
 		w.clock.SetTime(time.Now().Add(2 * hostdata.RetryAfter))
 		// An event of the data replaces the wait of a minute.
 		stage.Change(ctx, w.client, w.key("template-1"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
-			data.Annotations = map[string]string{"look": "now"}
+			data.Annotations = map[string]string{"touched": "now"}
 		})
 		w.ready(ctx, "template-1")
 		Expect(w.secret(ctx, "second-metadata", "metaData")).To(ContainSubstring("10.0.0.11"))

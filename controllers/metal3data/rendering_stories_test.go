@@ -231,7 +231,7 @@ func describeRendering(s *suite) {
 		for _, name := range []string{"machine-metadata", "machine-networkdata"} {
 			w.create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-				Data:       map[string][]byte{"metaData": []byte("by somebody"), "networkData": []byte("else")},
+				Data:       map[string][]byte{"metaData": []byte("of another owner"), "networkData": []byte("unchanged")},
 			})
 		}
 		w.manager.Start()
@@ -239,7 +239,7 @@ func describeRendering(s *suite) {
 		w.ready(ctx, "template-0")
 		secret := &corev1.Secret{}
 		Expect(w.client.Get(ctx, w.key("machine-metadata"), secret)).To(Succeed())
-		Expect(string(secret.Data["metaData"])).To(Equal("by somebody"))
+		Expect(string(secret.Data["metaData"])).To(Equal("of another owner"))
 	})
 
 	It("does not use a Secret of other data", func(ctx context.Context) {

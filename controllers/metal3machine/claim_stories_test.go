@@ -129,7 +129,7 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "second")).To(HavePrefix("host-"))
 		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
 			HaveField("Message", ContainSubstring("which is not in failure domain room-2")))
-		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "where it really stands")
+		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "the failure domain of its host")
 		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "as the spec of the Machine requests")
 	})
 

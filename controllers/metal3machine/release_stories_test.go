@@ -55,7 +55,7 @@ func describeReleases(s *suite) {
 			w.gone(ctx, "machine")
 			w.settled(ctx, "host")
 			Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
-			w.freeOfOthers(ctx, "host")
+			w.withoutMachineMetadata(ctx, "host")
 		})
 	}
 
@@ -134,7 +134,7 @@ func describeReleases(s *suite) {
 		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("is deleted after its host", func(ctx context.Context) {
@@ -279,8 +279,8 @@ func describeReleases(s *suite) {
 		w.remove(ctx, "machine")
 		w.start()
 		w.gone(ctx, "machine")
-		w.freeOfOthers(ctx, "host-0")
-		w.freeOfOthers(ctx, "host-1")
+		w.withoutMachineMetadata(ctx, "host-0")
+		w.withoutMachineMetadata(ctx, "host-1")
 	})
 
 	It("is not reconciled while a move deletes it", func(ctx context.Context) {
@@ -335,7 +335,7 @@ func describeReleases(s *suite) {
 		Expect(w.getHost(ctx, Default, "host").Spec).To(Equal(before.Spec), "a running host was written")
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
-		host := w.freeOfOthers(ctx, "host")
+		host := w.withoutMachineMetadata(ctx, "host")
 		Expect(host.Spec.Image).To(BeNil())
 		Expect(host.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
 	})
@@ -366,8 +366,8 @@ func (w *world) settled(ctx context.Context, name string) {
 	}).Should(Succeed())
 }
 
-// freeOfOthers expects no metadata of a machine on a host.
-func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
+// withoutMachineMetadata expects no metadata of a machine on a host.
+func (w *world) withoutMachineMetadata(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	host := w.getHost(ctx, Default, name)
 	Expect(host.Spec.ConsumerRef).To(BeNil())

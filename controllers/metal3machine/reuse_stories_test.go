@@ -109,7 +109,7 @@ func describeReuse(s *suite) {
 		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("reserves no host of a Cluster that is being deleted", func(ctx context.Context) {
@@ -123,7 +123,7 @@ func describeReuse(s *suite) {
 		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
 		w.remove(ctx, "old")
 		w.gone(ctx, "old")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("restores a host that was reserved and released", func(ctx context.Context) {
