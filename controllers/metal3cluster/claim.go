@@ -95,8 +95,8 @@ func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		return outcome.Waiting(infrav1.NotYetObservedReason, fmt.Sprintf("Waiting for Cluster API to set "+
-			"status.initialization.infrastructureProvisioned of Cluster %s: the manager does not read before which management "+
-			"cluster has claimed the workload cluster. If this lasts, check that the manager of Cluster API runs",
+			"status.initialization.infrastructureProvisioned of Cluster %s. The manager then reads which management cluster "+
+			"has claimed the workload cluster. If this lasts, check that the manager of Cluster API runs",
 			s.cluster.Name)), nil
 	default:
 		return outcome.Waiting(infrav1.NotYetObservedReason,
