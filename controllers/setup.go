@@ -34,7 +34,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// Options are what the controllers need besides the manager.
+// Options configures the controllers.
 type Options struct {
 	// Clusters connects to workload clusters.
 	Clusters clustercache.ClusterCache

@@ -14,63 +14,63 @@ import (
 // converted. Each is present only if v1beta2 cannot express all of it. A v1beta1 object never has the annotation.
 const DataAnnotation = "infrastructure.cluster.x-k8s.io/v1beta1-data"
 
-// twins are the same object in both versions. The spoke is v1beta1, the hub is v1beta2.
+// versions is one object in both versions. The spoke is v1beta1, the hub is v1beta2.
 //
-//	                 DataAnnotation on the hub: what only the spoke can say
+//	                 DataAnnotation on the hub: data of the spoke only
 //	                ┌──────────────────────────────────────────────────────►
 //	spoke ──toHub──► hub ──toSpoke──► spoke
 //	                ◄──────────────────────────────────────────────────────┘
-//	                 conversion.DataAnnotation on the spoke: what only the hub can say
-type twins struct {
+//	                 conversion.DataAnnotation on the spoke: data of the hub only
+type versions struct {
 	spoke, hub         metav1.Object
 	spokeMeta, hubMeta *metav1.ObjectMeta
-	// halves are spec and status, by their name in the object.
-	halves map[string]half
+	// parts are spec and status, by their name in the object.
+	parts map[string]part
 }
 
-// half is the spec or the status of an object in both versions.
-type half interface {
-	// toHub sets the hub from the spoke, and from the hub from which the spoke was converted, if that is kept. It
-	// returns the spoke if the hub cannot express all of it.
-	toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error)
+// part is the spec or the status of an object in both versions.
+type part interface {
+	// toHub sets the hub from the spoke, and from the saved hub from which the spoke was converted. It returns the spoke
+	// if the hub cannot express all of it.
+	toHub(saved stdjson.RawMessage) (stdjson.RawMessage, error)
 
-	// toSpoke sets the spoke from the hub, and from the spoke from which the hub was converted, if that is kept. It
-	// returns true if the spoke expresses all of the hub.
-	toSpoke(kept stdjson.RawMessage) (bool, error)
+	// toSpoke sets the spoke from the hub, and from the saved spoke from which the hub was converted. It returns true if
+	// the spoke expresses all of the hub.
+	toSpoke(saved stdjson.RawMessage) (bool, error)
 }
 
-// toHub sets the hub.
-func (t twins) toHub() error {
+func (t versions) toHub() error {
 	t.spokeMeta.DeepCopyInto(t.hubMeta)
-	kept := takeKept(t.hub, conversion.DataAnnotation)
+	saved := takeSaved(t.hub, conversion.DataAnnotation)
 	delete(t.hubMeta.Annotations, DataAnnotation)
-	unsaid := map[string]stdjson.RawMessage{}
-	for name, half := range t.halves {
-		before := kept[name]
-		if kept != nil && before == nil {
-			// The whole hub is kept, without empty fields.
+	lossy := map[string]stdjson.RawMessage{}
+	for name, part := range t.parts {
+		before := saved[name]
+		if saved != nil && before == nil {
+			// The annotation has the whole hub, without empty fields.
 			before = stdjson.RawMessage("{}")
 		}
-		spoke, err := half.toHub(before)
+		spoke, err := part.toHub(before)
 		if err != nil {
 			return fmt.Errorf("converting %s from v1beta1 to v1beta2: %w", name, err)
 		}
 		if spoke != nil {
-			unsaid[name] = spoke
+			lossy[name] = spoke
 		}
 	}
-	return keepUnsaid(t.hubMeta, unsaid)
+	return saveLossy(t.hubMeta, lossy)
 }
 
-// keepUnsaid writes halves of the spoke into the annotation of the hub. If the annotations would exceed the limit of
-// the API server, it drops the status, then the spec: otherwise no controller could write the hub.
-func keepUnsaid(hub *metav1.ObjectMeta, unsaid map[string]stdjson.RawMessage) error {
+// saveLossy writes the parts of the spoke that the hub cannot express into the annotation of the hub. If the
+// annotations would exceed the limit of the API server, it drops the status, then the spec: otherwise no controller
+// could write the hub.
+func saveLossy(hub *metav1.ObjectMeta, lossy map[string]stdjson.RawMessage) error {
 	for _, name := range []string{"", "status", "spec"} {
-		delete(unsaid, name)
-		if len(unsaid) == 0 {
+		delete(lossy, name)
+		if len(lossy) == 0 {
 			return nil
 		}
-		data, err := json.Marshal(unsaid)
+		data, err := json.Marshal(lossy)
 		if err != nil {
 			return fmt.Errorf("writing the annotation %s: %w", DataAnnotation, err)
 		}
@@ -83,20 +83,19 @@ func keepUnsaid(hub *metav1.ObjectMeta, unsaid map[string]stdjson.RawMessage) er
 	return nil
 }
 
-// toSpoke sets the spoke.
-func (t twins) toSpoke() error {
+func (t versions) toSpoke() error {
 	t.hubMeta.DeepCopyInto(t.spokeMeta)
-	kept := takeKept(t.spoke, DataAnnotation)
+	saved := takeSaved(t.spoke, DataAnnotation)
 	delete(t.spokeMeta.Annotations, conversion.DataAnnotation)
-	said := true
-	for name, half := range t.halves {
-		whole, err := half.toSpoke(kept[name])
+	complete := true
+	for name, part := range t.parts {
+		whole, err := part.toSpoke(saved[name])
 		if err != nil {
 			return fmt.Errorf("converting %s from v1beta2 to v1beta1: %w", name, err)
 		}
-		said = said && whole
+		complete = complete && whole
 	}
-	if said {
+	if complete {
 		return nil
 	}
 	if err := conversion.MarshalData(t.hub, t.spoke); err != nil {
@@ -105,19 +104,19 @@ func (t twins) toSpoke() error {
 	return nil
 }
 
-// takeKept removes an annotation and returns its halves, or nil if there is no annotation. It ignores an annotation
+// takeSaved removes an annotation and returns its parts, nil without an annotation. It ignores an annotation
 // that cannot be parsed: an object that cannot be converted could not be read, repaired or deleted.
-func takeKept(object metav1.Object, annotation string) map[string]stdjson.RawMessage {
-	var kept map[string]stdjson.RawMessage
+func takeSaved(object metav1.Object, annotation string) map[string]stdjson.RawMessage {
+	var saved map[string]stdjson.RawMessage
 	annotations := object.GetAnnotations()
-	if err := json.Unmarshal([]byte(annotations[annotation]), &kept); err != nil {
-		kept = nil
+	if err := json.Unmarshal([]byte(annotations[annotation]), &saved); err != nil {
+		saved = nil
 	}
 	delete(annotations, annotation)
-	return kept
+	return saved
 }
 
-// pair implements half with two pure functions that drop the fields that the other version does not have.
+// pair implements part with two pure functions that drop the fields that the other version does not have.
 type pair[S, H any] struct {
 	spoke   *S
 	hub     *H
@@ -125,14 +124,14 @@ type pair[S, H any] struct {
 	spokeOf func(H) S
 }
 
-// newHalf returns a pair. The compiler infers its types from the arguments.
-func newHalf[S, H any](spoke *S, hub *H, hubOf func(S) H, spokeOf func(H) S) half {
+// newPart returns a pair. The compiler infers its types from the arguments.
+func newPart[S, H any](spoke *S, hub *H, hubOf func(S) H, spokeOf func(H) S) part {
 	return pair[S, H]{spoke: spoke, hub: hub, hubOf: hubOf, spokeOf: spokeOf}
 }
 
-func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
+func (p pair[S, H]) toHub(saved stdjson.RawMessage) (stdjson.RawMessage, error) {
 	hub := p.hubOf(*p.spoke)
-	if full, found := read[H](kept); found {
+	if full, found := read[H](saved); found {
 		// An unedited spoke gives the same hub. If the two differ, a user has edited the spoke, and the edit takes
 		// precedence.
 		untouched := p.hubOf(p.spokeOf(full))
@@ -149,10 +148,10 @@ func (p pair[S, H]) toHub(kept stdjson.RawMessage) (stdjson.RawMessage, error) {
 	return json.Marshal(*p.spoke)
 }
 
-func (p pair[S, H]) toSpoke(kept stdjson.RawMessage) (bool, error) {
+func (p pair[S, H]) toSpoke(saved stdjson.RawMessage) (bool, error) {
 	spoke := p.spokeOf(*p.hub)
-	if full, found := read[S](kept); found {
-		// After an edit of the hub, the kept spoke is dropped, because it may contradict the edit. Defaults that
+	if full, found := read[S](saved); found {
+		// After an edit of the hub, the saved spoke is dropped, because it may contradict the edit. Defaults that
 		// admission has set are no edit.
 		untouched := p.spokeOf(p.hubOf(full))
 		var err error
@@ -164,7 +163,7 @@ func (p pair[S, H]) toSpoke(kept stdjson.RawMessage) (bool, error) {
 	return equal(p.hubOf(spoke), *p.hub)
 }
 
-// read decodes one half. It returns false if there is none.
+// read decodes one part. It returns false if there is none.
 func read[T any](data stdjson.RawMessage) (T, bool) {
 	var value T
 	if len(data) == 0 || json.Unmarshal(data, &value) != nil {
@@ -174,5 +173,5 @@ func read[T any](data stdjson.RawMessage) (T, bool) {
 	return value, true
 }
 
-// nothing is the type of a half that one of the versions does not have.
+// nothing is the type of a part that is missing in one version.
 type nothing struct{}

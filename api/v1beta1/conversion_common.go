@@ -16,8 +16,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Limits of v1beta2 where v1beta1 has none. A longer value cannot work. It is cut, so that the object can still be
-// written as v1beta2.
+// Limits of v1beta2 where v1beta1 has none. A longer value cannot work. It is truncated, so that the object can still
+// be written as v1beta2.
 const (
 	maxObjectName    = 253
 	maxFailureDomain = 256
@@ -26,7 +26,7 @@ const (
 	maxProviderID    = 512
 )
 
-// clip cuts a text to a number of characters.
+// clip truncates a text to a number of characters.
 func clip(text string, length int) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text

@@ -79,7 +79,7 @@ func merge(base, edited, full any) any {
 	return merged
 }
 
-// extends returns true if edited has all fields of base, and perhaps more. A longer list is not an extension.
+// extends returns true if edited has all values of base. A longer list is not an extension.
 func extends(edited, base any) bool {
 	switch before := base.(type) {
 	case map[string]any:
@@ -109,8 +109,8 @@ func extends(edited, base any) bool {
 	}
 }
 
-// tree is the JSON of a value. It is decoded and encoded again, which drops fields whose parts are all empty but not
-// nil.
+// tree returns the decoded JSON of a value. It encodes the value twice, which drops fields whose parts are empty but
+// not nil.
 func tree[T any](value T) (any, error) {
 	var (
 		normal  T

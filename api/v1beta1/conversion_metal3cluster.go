@@ -11,20 +11,20 @@ import (
 
 // ConvertMetal3ClusterToHub fills a v1beta2 Metal3Cluster from a v1beta1 one.
 func ConvertMetal3ClusterToHub(_ context.Context, src *Metal3Cluster, dst *infrav1.Metal3Cluster) error {
-	return metal3ClusterTwins(src.DeepCopy(), dst).toHub()
+	return metal3ClusterVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3ClusterFromHub fills a v1beta1 Metal3Cluster from a v1beta2 one.
 func ConvertMetal3ClusterFromHub(_ context.Context, src *infrav1.Metal3Cluster, dst *Metal3Cluster) error {
-	return metal3ClusterTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3ClusterVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3ClusterTwins(spoke *Metal3Cluster, hub *infrav1.Metal3Cluster) twins {
-	return twins{
+func metal3ClusterVersions(spoke *Metal3Cluster, hub *infrav1.Metal3Cluster) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, clusterSpecToHub, clusterSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, clusterStatusToHub, clusterStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, clusterSpecToHub, clusterSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, clusterStatusToHub, clusterStatusFromHub),
 		},
 	}
 }

@@ -10,21 +10,21 @@ import (
 func ConvertMetal3ClusterTemplateToHub(
 	_ context.Context, src *Metal3ClusterTemplate, dst *infrav1.Metal3ClusterTemplate,
 ) error {
-	return metal3ClusterTemplateTwins(src.DeepCopy(), dst).toHub()
+	return metal3ClusterTemplateVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3ClusterTemplateFromHub fills a v1beta1 Metal3ClusterTemplate from a v1beta2 one.
 func ConvertMetal3ClusterTemplateFromHub(
 	_ context.Context, src *infrav1.Metal3ClusterTemplate, dst *Metal3ClusterTemplate,
 ) error {
-	return metal3ClusterTemplateTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3ClusterTemplateVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3ClusterTemplateTwins(spoke *Metal3ClusterTemplate, hub *infrav1.Metal3ClusterTemplate) twins {
-	return twins{
+func metal3ClusterTemplateVersions(spoke *Metal3ClusterTemplate, hub *infrav1.Metal3ClusterTemplate) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec": newHalf(&spoke.Spec, &hub.Spec, clusterTemplateSpecToHub, clusterTemplateSpecFromHub),
+		parts: map[string]part{
+			"spec": newPart(&spoke.Spec, &hub.Spec, clusterTemplateSpecToHub, clusterTemplateSpecFromHub),
 		},
 	}
 }

@@ -11,20 +11,20 @@ import (
 
 // ConvertMetal3DataToHub fills a v1beta2 Metal3Data from a v1beta1 one.
 func ConvertMetal3DataToHub(_ context.Context, src *Metal3Data, dst *infrav1.Metal3Data) error {
-	return metal3DataTwins(src.DeepCopy(), dst).toHub()
+	return metal3DataVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3DataFromHub fills a v1beta1 Metal3Data from a v1beta2 one.
 func ConvertMetal3DataFromHub(_ context.Context, src *infrav1.Metal3Data, dst *Metal3Data) error {
-	return metal3DataTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3DataVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3DataTwins(spoke *Metal3Data, hub *infrav1.Metal3Data) twins {
-	return twins{
+func metal3DataVersions(spoke *Metal3Data, hub *infrav1.Metal3Data) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, dataSpecToHub, dataSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, dataStatusToHub, dataStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, dataSpecToHub, dataSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, dataStatusToHub, dataStatusFromHub),
 		},
 	}
 }

@@ -10,20 +10,20 @@ import (
 
 // ConvertMetal3DataClaimToHub fills a v1beta2 Metal3DataClaim from a v1beta1 one.
 func ConvertMetal3DataClaimToHub(_ context.Context, src *Metal3DataClaim, dst *infrav1.Metal3DataClaim) error {
-	return metal3DataClaimTwins(src.DeepCopy(), dst).toHub()
+	return metal3DataClaimVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3DataClaimFromHub fills a v1beta1 Metal3DataClaim from a v1beta2 one.
 func ConvertMetal3DataClaimFromHub(_ context.Context, src *infrav1.Metal3DataClaim, dst *Metal3DataClaim) error {
-	return metal3DataClaimTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3DataClaimVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3DataClaimTwins(spoke *Metal3DataClaim, hub *infrav1.Metal3DataClaim) twins {
-	return twins{
+func metal3DataClaimVersions(spoke *Metal3DataClaim, hub *infrav1.Metal3DataClaim) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, dataClaimSpecToHub, dataClaimSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, dataClaimStatusToHub, dataClaimStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, dataClaimSpecToHub, dataClaimSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, dataClaimStatusToHub, dataClaimStatusFromHub),
 		},
 	}
 }

@@ -13,22 +13,22 @@ import (
 func ConvertMetal3DataTemplateToHub(
 	_ context.Context, src *Metal3DataTemplate, dst *infrav1.Metal3DataTemplate,
 ) error {
-	return metal3DataTemplateTwins(src.DeepCopy(), dst).toHub()
+	return metal3DataTemplateVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3DataTemplateFromHub fills a v1beta1 Metal3DataTemplate from a v1beta2 one.
 func ConvertMetal3DataTemplateFromHub(
 	_ context.Context, src *infrav1.Metal3DataTemplate, dst *Metal3DataTemplate,
 ) error {
-	return metal3DataTemplateTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3DataTemplateVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3DataTemplateTwins(spoke *Metal3DataTemplate, hub *infrav1.Metal3DataTemplate) twins {
-	return twins{
+func metal3DataTemplateVersions(spoke *Metal3DataTemplate, hub *infrav1.Metal3DataTemplate) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, dataTemplateSpecToHub, dataTemplateSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, dataTemplateStatusToHub, dataTemplateStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, dataTemplateSpecToHub, dataTemplateSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, dataTemplateStatusToHub, dataTemplateStatusFromHub),
 		},
 	}
 }

@@ -12,20 +12,20 @@ import (
 
 // ConvertMetal3MachineToHub fills a v1beta2 Metal3Machine from a v1beta1 one.
 func ConvertMetal3MachineToHub(_ context.Context, src *Metal3Machine, dst *infrav1.Metal3Machine) error {
-	return metal3MachineTwins(src.DeepCopy(), dst).toHub()
+	return metal3MachineVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3MachineFromHub fills a v1beta1 Metal3Machine from a v1beta2 one.
 func ConvertMetal3MachineFromHub(_ context.Context, src *infrav1.Metal3Machine, dst *Metal3Machine) error {
-	return metal3MachineTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3MachineVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3MachineTwins(spoke *Metal3Machine, hub *infrav1.Metal3Machine) twins {
-	return twins{
+func metal3MachineVersions(spoke *Metal3Machine, hub *infrav1.Metal3Machine) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, machineSpecToHub, machineSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, machineStatusToHub, machineStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, machineSpecToHub, machineSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, machineStatusToHub, machineStatusFromHub),
 		},
 	}
 }

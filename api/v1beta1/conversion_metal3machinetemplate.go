@@ -10,23 +10,23 @@ import (
 func ConvertMetal3MachineTemplateToHub(
 	_ context.Context, src *Metal3MachineTemplate, dst *infrav1.Metal3MachineTemplate,
 ) error {
-	return metal3MachineTemplateTwins(src.DeepCopy(), dst).toHub()
+	return metal3MachineTemplateVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3MachineTemplateFromHub fills a v1beta1 Metal3MachineTemplate from a v1beta2 one.
 func ConvertMetal3MachineTemplateFromHub(
 	_ context.Context, src *infrav1.Metal3MachineTemplate, dst *Metal3MachineTemplate,
 ) error {
-	return metal3MachineTemplateTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3MachineTemplateVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3MachineTemplateTwins(spoke *Metal3MachineTemplate, hub *infrav1.Metal3MachineTemplate) twins {
-	return twins{
+func metal3MachineTemplateVersions(spoke *Metal3MachineTemplate, hub *infrav1.Metal3MachineTemplate) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec": newHalf(&spoke.Spec, &hub.Spec, machineTemplateSpecToHub, machineTemplateSpecFromHub),
-			// v1beta1 has no status. With this half, a write in v1beta1 does not lose the status.
-			"status": newHalf(&nothing{}, &hub.Status,
+		parts: map[string]part{
+			"spec": newPart(&spoke.Spec, &hub.Spec, machineTemplateSpecToHub, machineTemplateSpecFromHub),
+			// v1beta1 has no status. With this part, a write in v1beta1 does not lose the status.
+			"status": newPart(&nothing{}, &hub.Status,
 				func(nothing) infrav1.Metal3MachineTemplateStatus { return infrav1.Metal3MachineTemplateStatus{} },
 				func(infrav1.Metal3MachineTemplateStatus) nothing { return nothing{} }),
 		},

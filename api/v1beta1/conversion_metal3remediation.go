@@ -11,20 +11,20 @@ import (
 
 // ConvertMetal3RemediationToHub fills a v1beta2 Metal3Remediation from a v1beta1 one.
 func ConvertMetal3RemediationToHub(_ context.Context, src *Metal3Remediation, dst *infrav1.Metal3Remediation) error {
-	return metal3RemediationTwins(src.DeepCopy(), dst).toHub()
+	return metal3RemediationVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3RemediationFromHub fills a v1beta1 Metal3Remediation from a v1beta2 one.
 func ConvertMetal3RemediationFromHub(_ context.Context, src *infrav1.Metal3Remediation, dst *Metal3Remediation) error {
-	return metal3RemediationTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3RemediationVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3RemediationTwins(spoke *Metal3Remediation, hub *infrav1.Metal3Remediation) twins {
-	return twins{
+func metal3RemediationVersions(spoke *Metal3Remediation, hub *infrav1.Metal3Remediation) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec":   newHalf(&spoke.Spec, &hub.Spec, remediationSpecToHub, remediationSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status, remediationStatusToHub, remediationStatusFromHub),
+		parts: map[string]part{
+			"spec":   newPart(&spoke.Spec, &hub.Spec, remediationSpecToHub, remediationSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status, remediationStatusToHub, remediationStatusFromHub),
 		},
 	}
 }
@@ -89,7 +89,7 @@ func remediationStatusFromHub(in infrav1.Metal3RemediationStatus) Metal3Remediat
 	}
 }
 
-// phaseToHub drops a phase that v1beta2 does not have. The remediation then starts at the beginning.
+// phaseToHub drops a phase that v1beta2 does not have. The remediation then starts again.
 func phaseToHub(in string) infrav1.RemediationPhase {
 	switch phase := infrav1.RemediationPhase(in); phase {
 	case infrav1.RemediationRunning, infrav1.RemediationWaiting,

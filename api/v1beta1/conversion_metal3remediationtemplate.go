@@ -13,24 +13,24 @@ import (
 func ConvertMetal3RemediationTemplateToHub(
 	_ context.Context, src *Metal3RemediationTemplate, dst *infrav1.Metal3RemediationTemplate,
 ) error {
-	return metal3RemediationTemplateTwins(src.DeepCopy(), dst).toHub()
+	return metal3RemediationTemplateVersions(src.DeepCopy(), dst).toHub()
 }
 
 // ConvertMetal3RemediationTemplateFromHub fills a v1beta1 Metal3RemediationTemplate from a v1beta2 one.
 func ConvertMetal3RemediationTemplateFromHub(
 	_ context.Context, src *infrav1.Metal3RemediationTemplate, dst *Metal3RemediationTemplate,
 ) error {
-	return metal3RemediationTemplateTwins(dst, src.DeepCopy()).toSpoke()
+	return metal3RemediationTemplateVersions(dst, src.DeepCopy()).toSpoke()
 }
 
-func metal3RemediationTemplateTwins(
+func metal3RemediationTemplateVersions(
 	spoke *Metal3RemediationTemplate, hub *infrav1.Metal3RemediationTemplate,
-) twins {
-	return twins{
+) versions {
+	return versions{
 		spoke: spoke, hub: hub, spokeMeta: &spoke.ObjectMeta, hubMeta: &hub.ObjectMeta,
-		halves: map[string]half{
-			"spec": newHalf(&spoke.Spec, &hub.Spec, remediationTemplateSpecToHub, remediationTemplateSpecFromHub),
-			"status": newHalf(&spoke.Status, &hub.Status,
+		parts: map[string]part{
+			"spec": newPart(&spoke.Spec, &hub.Spec, remediationTemplateSpecToHub, remediationTemplateSpecFromHub),
+			"status": newPart(&spoke.Status, &hub.Status,
 				remediationTemplateStatusToHub, remediationTemplateStatusFromHub),
 		},
 	}

@@ -20,10 +20,10 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// manifestsVariable names the folder of manifests that are written for CAPM3.
+// manifestsVariable names the folder of manifests for CAPM3.
 const manifestsVariable = "CAPM3_MANIFESTS"
 
-// brokenManifests are the documents that CAPM3 does not accept either, with what is wrong with them.
+// brokenManifests returns the documents that CAPM3 rejects too, with the reason.
 func brokenManifests() map[string]string {
 	const selector = "matchExpressions is a map, with typographic quotes"
 	broken := map[string]string{}
@@ -36,7 +36,7 @@ func brokenManifests() map[string]string {
 	return broken
 }
 
-// manifestVariables replace the variables of the manifests.
+// manifestVariables returns the values of variables in the manifests.
 func manifestVariables() map[string]string {
 	return map[string]string{
 		"CLUSTER_NAME":        "test1",
@@ -49,13 +49,13 @@ func manifestVariables() map[string]string {
 	}
 }
 
-// manifest is one document of one of our kinds in v1beta1.
+// manifest is a document of a kind of this provider in v1beta1.
 type manifest struct {
 	kind string
 	data []byte
 }
 
-// manifests reads all documents of our kinds, by <file>/<kind>/<name>.
+// manifests reads all documents of kinds of this provider, by <file>/<kind>/<name>.
 func manifests(t *testing.T) map[string]manifest {
 	t.Helper()
 	folder := os.Getenv(manifestsVariable)
@@ -79,7 +79,7 @@ func manifests(t *testing.T) map[string]manifest {
 	return found
 }
 
-// replaceVariables fills in the variables that are used, and demands that each is known.
+// replaceVariables replaces the variables of a manifest. It fails the test for an unknown variable.
 func replaceVariables(t *testing.T, data []byte) []byte {
 	t.Helper()
 	values := manifestVariables()
@@ -92,7 +92,7 @@ func replaceVariables(t *testing.T, data []byte) []byte {
 	})
 }
 
-// documents splits a file and returns the documents of our kinds, by <kind>/<name>.
+// documents splits a file and returns the documents of kinds of this provider, by <kind>/<name>.
 func documents(t *testing.T, data []byte) map[string]manifest {
 	t.Helper()
 	found := map[string]manifest{}
@@ -117,17 +117,17 @@ func documents(t *testing.T, data []byte) map[string]manifest {
 	}
 }
 
-// withoutUnknownFields are the problems that remain once unknown fields are dropped.
+// withoutUnknownFields returns the problems except for unknown fields.
 func withoutUnknownFields(problems []string) []string {
 	return slices.DeleteFunc(problems, func(problem string) bool { return strings.HasPrefix(problem, unknownField) })
 }
 
-// TestCorpus takes every manifest of CAPM3 through a write and a read, as strictly as an API server can be.
+// TestCorpus writes and reads every manifest of CAPM3 with strict field validation.
 func TestCorpus(t *testing.T) {
 	documents, kinds, broken := manifests(t), kinds(t), brokenManifests()
 	for name := range broken {
 		if _, found := documents[name]; !found {
-			t.Errorf("%s is listed as broken, but there is no such manifest: remove it from the list", name)
+			t.Errorf("%s is listed as broken, but the manifest does not exist: remove it from the list", name)
 		}
 	}
 	for name, document := range documents {
@@ -140,15 +140,15 @@ func TestCorpus(t *testing.T) {
 			written, problems := definitions[v1beta1.GroupVersion.Version].admit(t, fields)
 			if reason, is := broken[name]; is {
 				if len(problems) == 0 {
-					t.Fatalf("it is listed as broken because %s, but it is accepted: remove it from the list", reason)
+					t.Fatalf("the manifest is listed as broken because %s, but is accepted: remove it from the list", reason)
 				}
-				// A client that does not insist on known fields has them dropped, and the rest has to work.
+				// Without strict validation, the API server drops unknown fields. The other fields must be valid.
 				if problems = withoutUnknownFields(problems); len(problems) > 0 {
-					t.Skipf("CAPM3 does not accept it either: %s: %s", reason, problems)
+					t.Skipf("CAPM3 rejects the manifest too: %s: %s", reason, problems)
 				}
 			}
 			for _, problem := range problems {
-				t.Errorf("v1beta1 refuses it: %s", problem)
+				t.Errorf("v1beta1 rejects the manifest: %s", problem)
 			}
 			kind := kinds[document.kind]
 			spoke := transcribe(t, written, kind.spoke())
@@ -158,7 +158,7 @@ func TestCorpus(t *testing.T) {
 				t.Errorf("v1beta2 adds defaults that v1beta1 does not have (-converted +stored):\n%s", diff)
 			}
 			if diff := cmp.Diff(spoke, kind.toSpoke(t, stored)); diff != "" {
-				t.Errorf("it changed by being stored (-written +read):\n%s", diff)
+				t.Errorf("the stored object differs (-written +read):\n%s", diff)
 			}
 		})
 	}

@@ -1,13 +1,12 @@
-// Package v1beta1 holds the older version of the infrastructure kinds and converts it to and from the stored version,
-// v1beta2. It exists for manifests and clients that were written for that version; nothing in this project reads it.
+// Package v1beta1 holds the older version of the infrastructure kinds, and converts it to and from the stored version,
+// v1beta2. It exists for manifests and clients of that version. Controllers of this project do not read it.
 //
-// It refuses nothing that the older version ever accepted, and it accepts everything that v1beta2 can hold, because a
-// client that reads an object in this version has to be able to write it back.
+// Its schema accepts every object that CAPM3 accepted in v1beta1, and every converted v1beta2 object, because a client
+// that reads an object in v1beta1 must be able to write it back.
 //
-// Converting there and back loses nothing, in either direction. What one version cannot express waits in an annotation
-// while the object is seen in that version, and it is written only when there is something to keep. The price is that
-// every conversion is done twice, once to see what would be lost. Fields that only v1beta1 has are dropped where they
-// would make the annotations too long for an API server.
+// A conversion to the other version and back loses no field, in either direction. An annotation has the fields that the
+// other version cannot express, and exists only if there are such fields. To find them, each conversion also converts
+// back. Fields that only v1beta1 has are dropped if the annotations would exceed the limit of the API server.
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io

@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// TestEditedSpoke edits an object as v1beta1 that says more as v1beta2.
+// TestEditedSpoke edits in v1beta1 an object that has more fields in v1beta2.
 func TestEditedSpoke(t *testing.T) {
 	kind := kinds(t)["Metal3Cluster"]
 	hub := func(change func(*infrav1.Metal3Cluster)) *infrav1.Metal3Cluster {
@@ -42,12 +42,12 @@ func TestEditedSpoke(t *testing.T) {
 		want   *infrav1.Metal3Cluster
 	}{
 		"Nothing": {
-			reason: "Without an edit everything is as it was.",
+			reason: "Without an edit, nothing changes.",
 			edit:   func(*v1beta1.Metal3Cluster) {},
 			want:   hub(func(*infrav1.Metal3Cluster) {}),
 		},
 		"Change": {
-			reason: "The edited value wins, and everything beside it stays.",
+			reason: "The edited value has precedence, and other fields stay.",
 			edit:   func(cluster *v1beta1.Metal3Cluster) { cluster.Spec.ControlPlaneEndpoint.Host = "b" },
 			want:   hub(func(cluster *infrav1.Metal3Cluster) { cluster.Spec.ControlPlaneEndpoint.Host = "b" }),
 		},
@@ -63,7 +63,7 @@ func TestEditedSpoke(t *testing.T) {
 			}),
 		},
 		"List": {
-			reason: "An edited list is the user's as a whole.",
+			reason: "An edited list replaces the whole list.",
 			edit: func(cluster *v1beta1.Metal3Cluster) {
 				cluster.Spec.FailureDomains["c"] = clusterv1beta1.FailureDomainSpec{ControlPlane: true}
 			},
@@ -74,14 +74,14 @@ func TestEditedSpoke(t *testing.T) {
 			}),
 		},
 		"Status": {
-			reason: "Spec and status are edited apart.",
+			reason: "Spec and status are independent.",
 			edit:   func(cluster *v1beta1.Metal3Cluster) { cluster.Status.Ready = true },
 			want: hub(func(cluster *infrav1.Metal3Cluster) {
 				cluster.Status.Initialization.Provisioned = ptr.To(true)
 			}),
 		},
 		"AnnotationGone": {
-			reason: "Who throws the annotation away, as kubectl replace does, throws away what it says.",
+			reason: "Without the annotation, as after kubectl replace, its fields are lost.",
 			edit:   func(cluster *v1beta1.Metal3Cluster) { cluster.Annotations = nil },
 			want: hub(func(cluster *infrav1.Metal3Cluster) {
 				cluster.Spec.Ironic = nil
@@ -90,7 +90,7 @@ func TestEditedSpoke(t *testing.T) {
 			}),
 		},
 		"AnnotationUnreadable": {
-			reason: "An object whose annotation is broken can still be read and repaired.",
+			reason: "An object with an invalid annotation can still be read and repaired.",
 			edit: func(cluster *v1beta1.Metal3Cluster) {
 				cluster.Annotations[conversion.DataAnnotation] = `{"spec":{"ironic":"x"},"status":7`
 			},
@@ -101,7 +101,7 @@ func TestEditedSpoke(t *testing.T) {
 			}),
 		},
 		"HalfOfAnnotationUnreadable": {
-			reason: "What can be read of it still counts.",
+			reason: "The valid part of the annotation applies.",
 			edit: func(cluster *v1beta1.Metal3Cluster) {
 				cluster.Annotations[conversion.DataAnnotation] = `{"spec":{"ironic":"x"},"status":{"ironic":{}}}`
 			},
@@ -125,7 +125,7 @@ func TestEditedSpoke(t *testing.T) {
 	}
 }
 
-// TestEditedHub edits an object as v1beta2 that says more as v1beta1.
+// TestEditedHub edits in v1beta2 an object that has more fields in v1beta1.
 func TestEditedHub(t *testing.T) {
 	kind := kinds(t)["Metal3Machine"]
 	spoke := func(change func(*v1beta1.Metal3Machine)) *v1beta1.Metal3Machine {
@@ -157,12 +157,12 @@ func TestEditedHub(t *testing.T) {
 		want   *v1beta1.Metal3Machine
 	}{
 		"Nothing": {
-			reason: "Without an edit everything is as it was.",
+			reason: "Without an edit, nothing changes.",
 			edit:   func(*infrav1.Metal3Machine) {},
 			want:   spoke(func(*v1beta1.Metal3Machine) {}),
 		},
 		"Spec": {
-			reason: "What was kept of the spec may contradict the edit; the status is another matter.",
+			reason: "The saved spec may contradict the edit. The saved status applies.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Spec.Image.URL = "http://b" },
 			want: spoke(func(machine *v1beta1.Metal3Machine) {
 				machine.Spec.Image.URL = "http://b"
@@ -170,19 +170,19 @@ func TestEditedHub(t *testing.T) {
 			}),
 		},
 		"Reference": {
-			reason: "The UID is that of another object.",
+			reason: "The saved UID belongs to another object.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Spec.DataTemplate.Name = "d" },
 			want: spoke(func(machine *v1beta1.Metal3Machine) {
 				machine.Spec.DataTemplate = &corev1.ObjectReference{Name: "d"}
 			}),
 		},
 		"Removal": {
-			reason: "A removed reference does not come back.",
+			reason: "A removed reference stays removed.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Spec.DataTemplate = nil },
 			want:   spoke(func(machine *v1beta1.Metal3Machine) { machine.Spec.DataTemplate = nil }),
 		},
 		"Status": {
-			reason: "What was kept of the status may contradict the edit; the spec is another matter.",
+			reason: "The saved status may contradict the edit. The saved spec applies.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Status.RenderedData.Name = "d" },
 			want: spoke(func(machine *v1beta1.Metal3Machine) {
 				forgetStatus(machine)
@@ -190,14 +190,14 @@ func TestEditedHub(t *testing.T) {
 			}),
 		},
 		"StatusGone": {
-			reason: "A move drops the status, and nothing of it comes back.",
+			reason: "A move drops the status. The saved status does not apply.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Status = infrav1.Metal3MachineStatus{} },
 			want: spoke(func(machine *v1beta1.Metal3Machine) {
 				machine.Status = v1beta1.Metal3MachineStatus{}
 			}),
 		},
 		"LongerList": {
-			reason: "One more rule is an edit: it may be about what was kept.",
+			reason: "An additional rule is an edit.",
 			edit: func(machine *infrav1.Metal3Machine) {
 				machine.Spec.HostSelector.MatchExpressions = append(machine.Spec.HostSelector.MatchExpressions,
 					infrav1.HostSelectorRequirement{Key: "b", Operator: "Exists"})
@@ -209,7 +209,7 @@ func TestEditedHub(t *testing.T) {
 			}),
 		},
 		"Addition": {
-			reason: "What is only filled in, as admission does with defaults, contradicts nothing.",
+			reason: "Additional fields, such as defaults of admission, do not contradict the saved spec.",
 			edit: func(machine *infrav1.Metal3Machine) {
 				machine.Spec.AutomatedCleaningMode = "metadata"
 				machine.Spec.HostSelector.MatchLabels = map[string]string{"a": "b"}
@@ -220,7 +220,7 @@ func TestEditedHub(t *testing.T) {
 			}),
 		},
 		"OnlyInV1Beta2": {
-			reason: "An edit that v1beta1 cannot show contradicts nothing.",
+			reason: "An edit of a field that v1beta1 lacks does not contradict the saved spec.",
 			edit: func(machine *infrav1.Metal3Machine) {
 				machine.Spec.FailureDomainPolicy = infrav1.FailureDomainStrict
 				machine.Status.FailureDomain = "a"
@@ -228,7 +228,7 @@ func TestEditedHub(t *testing.T) {
 			want: spoke(func(*v1beta1.Metal3Machine) {}),
 		},
 		"AnnotationUnreadable": {
-			reason: "An object whose annotation is broken can still be read and repaired.",
+			reason: "An object with an invalid annotation can still be read and repaired.",
 			edit:   func(machine *infrav1.Metal3Machine) { machine.Annotations[v1beta1.DataAnnotation] = `[]` },
 			want: spoke(func(machine *v1beta1.Metal3Machine) {
 				forgetSpec(machine)
@@ -236,7 +236,7 @@ func TestEditedHub(t *testing.T) {
 			}),
 		},
 		"HalfOfAnnotationUnreadable": {
-			reason: "What can be read of it still counts.",
+			reason: "The valid part of the annotation applies.",
 			edit: func(machine *infrav1.Metal3Machine) {
 				data := machine.Annotations[v1beta1.DataAnnotation]
 				machine.Annotations[v1beta1.DataAnnotation] = strings.Replace(data, `"spec":{`, `"spec":{"image":1,`, 1)
@@ -260,7 +260,8 @@ func TestEditedHub(t *testing.T) {
 	}
 }
 
-// TestAdmissionBetweenConversions lets admission fill in a strategy, as it does between two conversions of one request.
+// TestAdmissionBetweenConversions sets defaults of a strategy, as admission does between two conversions of one
+// request.
 func TestAdmissionBetweenConversions(t *testing.T) {
 	kind := kinds(t)["Metal3Remediation"]
 	spoke := transcribe(t, remediation(timeout(300*time.Second+time.Millisecond)), kind.spoke())
@@ -273,12 +274,12 @@ func TestAdmissionBetweenConversions(t *testing.T) {
 	got := kind.toSpoke(t, hub)
 	got.SetAnnotations(nil)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the fraction of a second got lost (-want +got):\n%s", diff)
+		t.Errorf("the fraction of a second is lost (-want +got):\n%s", diff)
 	}
 }
 
-// TestForeignAnnotations puts the annotation of one version on an object of the other. It is not ours, so it must
-// neither be believed nor passed on.
+// TestForeignAnnotations sets the annotation of one version on an object of the other. The conversion must ignore and
+// remove it.
 func TestForeignAnnotations(t *testing.T) {
 	kind := kinds(t)["Metal3Machine"]
 	data := `{"spec":{"failureDomain":"a"},"status":{"phase":"a"}}`
@@ -300,7 +301,7 @@ func TestForeignAnnotations(t *testing.T) {
 	}
 }
 
-// TestHugeObjects keeps no more than the annotations of an object can hold: a controller must be able to write it back.
+// TestHugeObjects expects that the annotations stay within their limit, so that a controller can write the object.
 func TestHugeObjects(t *testing.T) {
 	kind := kinds(t)["Metal3DataTemplate"]
 	huge := strings.Repeat("x", validation.TotalAnnotationSizeLimitB)
@@ -309,9 +310,9 @@ func TestHugeObjects(t *testing.T) {
 		clusterName, claimName string
 		wantSpec, wantStatus   bool
 	}{
-		"Small":      {reason: "All fits.", wantSpec: true, wantStatus: true},
-		"HugeStatus": {reason: "The status goes first.", claimName: huge, wantSpec: true},
-		"HugeSpec":   {reason: "Without the spec there is no room for anything.", clusterName: huge},
+		"Small":      {reason: "Spec and status fit.", wantSpec: true, wantStatus: true},
+		"HugeStatus": {reason: "The status is dropped first.", claimName: huge, wantSpec: true},
+		"HugeSpec":   {reason: "The spec exceeds the limit, so both are dropped.", clusterName: huge},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -324,10 +325,10 @@ func TestHugeObjects(t *testing.T) {
 			}
 			spoke := is[*v1beta1.Metal3DataTemplate](t, kind.toSpoke(t, hub))
 			if kept := spoke.Spec.TemplateReference == "a"; kept != tc.wantSpec {
-				t.Errorf("%s\nThe spec is kept: %t, want %t", tc.reason, kept, tc.wantSpec)
+				t.Errorf("%s\nThe spec is saved: %t, want %t", tc.reason, kept, tc.wantSpec)
 			}
 			if kept := spoke.Status.Indexes["a"] == -1; kept != tc.wantStatus {
-				t.Errorf("%s\nThe status is kept: %t, want %t", tc.reason, kept, tc.wantStatus)
+				t.Errorf("%s\nThe status is saved: %t, want %t", tc.reason, kept, tc.wantStatus)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// scheme knows both versions.
+// scheme returns a scheme with both versions.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -33,15 +33,15 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// legalValues fills what cannot be any value of its type.
+// legalValues returns fillers for types that do not accept any value.
 func legalValues(runtimeserializer.CodecFactory) []any {
 	return []any{
-		// Its bytes have to be JSON: an API server hands over nothing else.
+		// The bytes must be JSON.
 		func(value *apiextensionsv1.JSON, random randfill.Continue) {
 			values := []string{`1`, `-7`, `"text"`, `true`, `["a",{"b":2}]`, `{"nested":{"deep":1.5}}`, `""`, `{}`}
 			value.Raw = []byte(values[random.Intn(len(values))])
 		},
-		// A pointer to the zero time is written as null, which an API server drops: it cannot come back.
+		// A pointer to the zero time is encoded as null, which an API server drops.
 		func(value **metav1.Time, random randfill.Continue) {
 			if random.Bool() {
 				at := metav1.Unix(int64(random.Uint32()), 0).Rfc3339Copy()
@@ -51,7 +51,7 @@ func legalValues(runtimeserializer.CodecFactory) []any {
 	}
 }
 
-// TestFuzz converts random objects there and back, in both directions.
+// TestFuzz converts random objects to the other version and back.
 func TestFuzz(t *testing.T) {
 	t.Run("Metal3Cluster", fuzz(v1beta1.ConvertMetal3ClusterToHub, v1beta1.ConvertMetal3ClusterFromHub))
 	t.Run("Metal3ClusterTemplate",
@@ -87,22 +87,22 @@ func fuzz[S, H client.Object](
 	}
 }
 
-// returns converts an object there and back.
+// returns converts an object to the other version and back.
 func returns[A, B client.Object](
 	t *testing.T, before A, there func(context.Context, A, B) error, back func(context.Context, B, A) error,
 ) {
 	t.Helper()
 	converted, after := empty[B](t), empty[A](t)
 	if err := there(t.Context(), before, converted); err != nil {
-		t.Fatalf("converting there: %v", err)
+		t.Fatalf("converting to the other version: %v", err)
 	}
 	if err := back(t.Context(), converted, after); err != nil {
 		t.Fatalf("converting back: %v", err)
 	}
 	if !apiequality.Semantic.DeepEqual(before, after) {
-		t.Errorf("it did not come back (-before +after):\n%s", cmp.Diff(before, after))
+		t.Errorf("the object changed (-before +after):\n%s", cmp.Diff(before, after))
 	}
-	// An API server also converts objects that are nothing but metadata, when it looks after managed fields.
+	// For managed fields, an API server also converts objects that have only metadata.
 	bare := empty[B](t)
 	bare.SetAnnotations(converted.GetAnnotations())
 	if err := back(t.Context(), bare, empty[A](t)); err != nil {
@@ -110,8 +110,8 @@ func returns[A, B client.Object](
 	}
 }
 
-// TestFuzzRepeated converts random objects to and fro, through JSON. They are made of few values, so that keys are used
-// twice and numbers are at their limits. From the first time on nothing changes, and no annotation grows.
+// TestFuzzRepeated converts random objects repeatedly, through JSON. They have few different values, so that keys occur
+// twice and numbers are at their limits. After the first conversion, neither objects nor annotations may change.
 func TestFuzzRepeated(t *testing.T) {
 	const rounds = 300
 	for name, kind := range kinds(t) {
@@ -131,24 +131,24 @@ func TestFuzzRepeated(t *testing.T) {
 	}
 }
 
-// settles converts an object there and back, twice.
+// settles converts an object to the other version and back, twice.
 func settles(t *testing.T, first client.Object, there, back func(*testing.T, client.Object) client.Object) {
 	t.Helper()
 	before := first.DeepCopyObject()
 	once := there(t, first)
 	if diff := cmp.Diff(before, first); diff != "" {
-		t.Errorf("the conversion changed what it converted (-before +after):\n%s", diff)
+		t.Errorf("the conversion changed its input (-before +after):\n%s", diff)
 	}
 	returned := back(t, once)
 	if diff := cmp.Diff(first, returned); diff != "" {
-		t.Errorf("it did not come back (-before +after):\n%s", diff)
+		t.Errorf("the object changed (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(once, there(t, returned)); diff != "" {
-		t.Errorf("the second conversion is not the first (-first +second):\n%s", diff)
+		t.Errorf("the second conversion differs (-first +second):\n%s", diff)
 	}
 }
 
-// fewValues fills objects with values that often meet.
+// fewValues returns a filler with few different values.
 func fewValues(seed int64) *randfill.Filler {
 	strings := []string{"", "a", "b", "Reboot", "Running"}
 	numbers := []int{0, 0, 1, 2, -1, math.MaxInt32, math.MinInt32, math.MaxInt, math.MinInt}

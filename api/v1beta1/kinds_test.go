@@ -22,7 +22,7 @@ type kind struct {
 	converter  conversion.Converter
 }
 
-// kinds are all nine, by name.
+// kinds returns all kinds by name.
 func kinds(t *testing.T) map[string]kind {
 	t.Helper()
 	scheme := scheme(t)
@@ -53,7 +53,7 @@ func newKind[S, H client.Object](
 	name := reflect.TypeOf(spoke).Elem().Name()
 	converter, err := conversion.NewHubSpokeConverter(hub, conversion.NewSpokeConverter(spoke, fromHub, toHub))(scheme)
 	if err != nil {
-		t.Fatalf("making the converter of %s: %v", name, err)
+		t.Fatalf("creating the converter of %s: %v", name, err)
 	}
 	return kind{
 		name: name,
@@ -71,7 +71,7 @@ func newKind[S, H client.Object](
 	}
 }
 
-// empty makes what a pointer type points to.
+// empty returns a new object of a pointer type.
 func empty[T client.Object](t *testing.T) T {
 	t.Helper()
 	made, matches := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
@@ -81,13 +81,13 @@ func empty[T client.Object](t *testing.T) T {
 	return made
 }
 
-// toHub converts as a webhook does, and makes JSON of the result.
+// toHub converts as a webhook does, through JSON.
 func (k kind) toHub(t *testing.T, spoke client.Object) client.Object {
 	t.Helper()
 	return transcribe(t, k.convert(t, spoke, k.hub()), k.hub())
 }
 
-// toSpoke converts as a webhook does, and makes JSON of the result.
+// toSpoke converts as a webhook does, through JSON.
 func (k kind) toSpoke(t *testing.T, hub client.Object) client.Object {
 	t.Helper()
 	return transcribe(t, k.convert(t, hub, k.spoke()), k.spoke())
@@ -129,7 +129,7 @@ func encode(t *testing.T, value any) []byte {
 	return data
 }
 
-// unstructuredOf is an object as an API server sees it: whole numbers are integers.
+// unstructuredOf returns the object as decoded by an API server: whole numbers are integers.
 func unstructuredOf(t *testing.T, object any) map[string]any {
 	t.Helper()
 	var fields map[string]any

@@ -18,16 +18,16 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// rule is one rule of the conversion, seen from one version.
+// rule is one rule of the conversion from one version.
 type rule struct {
 	reason     string
 	kind       string
 	spoke, hub client.Object
-	// kept tells that the version converted to cannot say it all, so that the rest waits in an annotation.
-	kept bool
+	// saved is true if the other version cannot express all fields, so that they are saved in an annotation.
+	saved bool
 }
 
-// TestToHub states how v1beta1 becomes v1beta2, and that it comes back as it was.
+// TestToHub compares the conversion to v1beta2, and expects the same v1beta1 object after the conversion back.
 func TestToHub(t *testing.T) {
 	kinds := kinds(t)
 	tables := []map[string]rule{clusterRulesToHub(), machineRulesToHub(), dataRulesToHub(), otherRulesToHub()}
@@ -38,10 +38,10 @@ func TestToHub(t *testing.T) {
 				spoke, want := transcribe(t, tc.spoke, kind.spoke()), transcribe(t, tc.hub, kind.hub())
 				hub := kind.toHub(t, spoke)
 				if diff := cmp.Diff(spoke, kind.toSpoke(t, hub)); diff != "" {
-					t.Errorf("%s\nIt did not come back (-before +after):\n%s", tc.reason, diff)
+					t.Errorf("%s\nThe object changed (-before +after):\n%s", tc.reason, diff)
 				}
-				if _, kept := hub.GetAnnotations()[v1beta1.DataAnnotation]; kept != tc.kept {
-					t.Errorf("%s\nThe annotation is there: %t, want %t", tc.reason, kept, tc.kept)
+				if _, kept := hub.GetAnnotations()[v1beta1.DataAnnotation]; kept != tc.saved {
+					t.Errorf("%s\nThe annotation exists: %t, want %t", tc.reason, kept, tc.saved)
 				}
 				hub.SetAnnotations(nil)
 				if diff := cmp.Diff(want, hub); diff != "" {
@@ -52,7 +52,7 @@ func TestToHub(t *testing.T) {
 	}
 }
 
-// TestToSpoke states how v1beta2 becomes v1beta1, and that it comes back as it was.
+// TestToSpoke compares the conversion to v1beta1, and expects the same v1beta2 object after the conversion back.
 func TestToSpoke(t *testing.T) {
 	kinds := kinds(t)
 	for name, tc := range rulesToSpoke() {
@@ -61,10 +61,10 @@ func TestToSpoke(t *testing.T) {
 			hub, want := transcribe(t, tc.hub, kind.hub()), transcribe(t, tc.spoke, kind.spoke())
 			spoke := kind.toSpoke(t, hub)
 			if diff := cmp.Diff(hub, kind.toHub(t, spoke)); diff != "" {
-				t.Errorf("%s\nIt did not come back (-before +after):\n%s", tc.reason, diff)
+				t.Errorf("%s\nThe object changed (-before +after):\n%s", tc.reason, diff)
 			}
-			if _, kept := spoke.GetAnnotations()[conversion.DataAnnotation]; kept != tc.kept {
-				t.Errorf("%s\nThe annotation is there: %t, want %t", tc.reason, kept, tc.kept)
+			if _, kept := spoke.GetAnnotations()[conversion.DataAnnotation]; kept != tc.saved {
+				t.Errorf("%s\nThe annotation exists: %t, want %t", tc.reason, kept, tc.saved)
 			}
 			spoke.SetAnnotations(nil)
 			if diff := cmp.Diff(want, spoke); diff != "" {
@@ -88,7 +88,7 @@ func hubClusterSpec(spec infrav1.Metal3ClusterSpec) *infrav1.Metal3Cluster {
 func clusterRulesToHub() map[string]rule {
 	return map[string]rule{
 		"CloudProvider": {
-			reason: "The newer field is taken as it is.",
+			reason: "The newer field applies.",
 			kind:   "Metal3Cluster",
 			spoke:  clusterSpec(v1beta1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)}),
 			hub:    hubClusterSpec(infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)}),
@@ -98,23 +98,23 @@ func clusterRulesToHub() map[string]rule {
 			kind:   "Metal3Cluster",
 			spoke:  clusterSpec(v1beta1.Metal3ClusterSpec{NoCloudProvider: ptr.To(true)}),
 			hub:    hubClusterSpec(infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(false)}),
-			kept:   true,
+			saved:  true,
 		},
 		"NotNoCloudProvider": {
-			reason: "A cloud provider that is expected must not get lost.",
+			reason: "An expected cloud provider must not be lost.",
 			kind:   "Metal3Cluster",
 			spoke:  clusterSpec(v1beta1.Metal3ClusterSpec{NoCloudProvider: ptr.To(false)}),
 			hub:    hubClusterSpec(infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)}),
-			kept:   true,
+			saved:  true,
 		},
 		"BothCloudProviderFields": {
-			reason: "The newer field wins.",
+			reason: "The newer field has precedence.",
 			kind:   "Metal3Cluster",
 			spoke: clusterSpec(v1beta1.Metal3ClusterSpec{
 				NoCloudProvider: ptr.To(true), CloudProviderEnabled: ptr.To(true),
 			}),
-			hub:  hubClusterSpec(infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)}),
-			kept: true,
+			hub:   hubClusterSpec(infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)}),
+			saved: true,
 		},
 		"EndpointAndFailureDomains": {
 			reason: "Failure domains become a list in the order of their names.",
@@ -133,14 +133,14 @@ func clusterRulesToHub() map[string]rule {
 			}),
 		},
 		"PortOutOfRange": {
-			reason: "A port that no server can listen on is none.",
+			reason: "An invalid port is dropped.",
 			kind:   "Metal3Cluster",
 			spoke:  clusterSpec(v1beta1.Metal3ClusterSpec{ControlPlaneEndpoint: v1beta1.APIEndpoint{Host: "a", Port: 65536}}),
 			hub:    hubClusterSpec(infrav1.Metal3ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "a"}}),
-			kept:   true,
+			saved:  true,
 		},
 		"Status": {
-			reason: "Each format of conditions has its place in the other version.",
+			reason: "Both formats of conditions are converted.",
 			kind:   "Metal3Cluster",
 			spoke: &v1beta1.Metal3Cluster{Status: v1beta1.Metal3ClusterStatus{
 				LastUpdated: ptr.To(noon()), FailureReason: ptr.To("CreateError"), FailureMessage: ptr.To("no endpoint"),
@@ -167,20 +167,20 @@ func clusterRulesToHub() map[string]rule {
 			}},
 		},
 		"NotReady": {
-			reason: "What is not ready says nothing: provisioned never returns to false.",
+			reason: "An object that is not ready sets no value: provisioned never returns to false.",
 			kind:   "Metal3Cluster",
 			spoke:  &v1beta1.Metal3Cluster{Status: v1beta1.Metal3ClusterStatus{LastUpdated: ptr.To(noon())}},
 			hub:    &infrav1.Metal3Cluster{Status: infrav1.Metal3ClusterStatus{LastUpdated: ptr.To(noon())}},
 		},
 		"EmptyV1Beta2Status": {
-			reason: "v1beta2 has no place for a drawer without conditions.",
+			reason: "v1beta2 does not have a status without conditions.",
 			kind:   "Metal3Cluster",
 			spoke:  &v1beta1.Metal3Cluster{Status: v1beta1.Metal3ClusterStatus{V1Beta2: &v1beta1.V1Beta2Status{}}},
 			hub:    &infrav1.Metal3Cluster{},
-			kept:   true,
+			saved:  true,
 		},
 		"Template": {
-			reason: "A template holds the same spec.",
+			reason: "A template has the same spec.",
 			kind:   "Metal3ClusterTemplate",
 			spoke: &v1beta1.Metal3ClusterTemplate{Spec: v1beta1.Metal3ClusterTemplateSpec{
 				Template: v1beta1.Metal3ClusterTemplateResource{
@@ -192,7 +192,7 @@ func clusterRulesToHub() map[string]rule {
 					Spec: infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(true)},
 				},
 			}},
-			kept: true,
+			saved: true,
 		},
 	}
 }
@@ -236,7 +236,7 @@ func machineRulesToHub() map[string]rule {
 			}},
 		},
 		"NoImage": {
-			reason: "An image that says nothing is no image.",
+			reason: "An empty image is no image.",
 			kind:   "Metal3Machine",
 			spoke: &v1beta1.Metal3Machine{Spec: v1beta1.Metal3MachineSpec{
 				CustomDeploy: &v1beta1.CustomDeploy{Method: "install"},
@@ -246,7 +246,7 @@ func machineRulesToHub() map[string]rule {
 			}},
 		},
 		"Reference": {
-			reason: "v1beta2 knows no kind, version and UID of what a field refers to.",
+			reason: "A reference of v1beta2 has no kind, version and UID.",
 			kind:   "Metal3Machine",
 			spoke: &v1beta1.Metal3Machine{Spec: v1beta1.Metal3MachineSpec{DataTemplate: &corev1.ObjectReference{
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3DataTemplate", Name: "a", UID: "b",
@@ -255,19 +255,19 @@ func machineRulesToHub() map[string]rule {
 			hub: &infrav1.Metal3Machine{Spec: infrav1.Metal3MachineSpec{
 				DataTemplate: &infrav1.Metal3ObjectRef{Name: "a"},
 			}},
-			kept: true,
+			saved: true,
 		},
 		"EmptyTexts": {
-			reason: "v1beta2 does not tell an empty text from none.",
+			reason: "v1beta2 does not distinguish an empty string from none.",
 			kind:   "Metal3Machine",
 			spoke: &v1beta1.Metal3Machine{Spec: v1beta1.Metal3MachineSpec{
 				ProviderID: ptr.To(""), FailureDomain: ptr.To(""),
 			}},
-			hub:  &infrav1.Metal3Machine{},
-			kept: true,
+			hub:   &infrav1.Metal3Machine{},
+			saved: true,
 		},
 		"Status": {
-			reason: "The phase has no place in v1beta2.",
+			reason: "v1beta2 does not have the phase.",
 			kind:   "Metal3Machine",
 			spoke: &v1beta1.Metal3Machine{Status: v1beta1.Metal3MachineStatus{
 				LastUpdated: ptr.To(noon()), FailureReason: ptr.To("a"), FailureMessage: ptr.To("b"), Phase: "Running",
@@ -293,10 +293,10 @@ func machineRulesToHub() map[string]rule {
 					FailureReason: "a", FailureMessage: "b",
 				}},
 			}},
-			kept: true,
+			saved: true,
 		},
 		"Template": {
-			reason: "A template holds the same spec.",
+			reason: "A template has the same spec.",
 			kind:   "Metal3MachineTemplate",
 			spoke: &v1beta1.Metal3MachineTemplate{Spec: v1beta1.Metal3MachineTemplateSpec{
 				NodeReuse: true,
@@ -317,7 +317,7 @@ func machineRulesToHub() map[string]rule {
 func dataRulesToHub() map[string]rule {
 	return map[string]rule{
 		"FirstIndex": {
-			reason: "v1beta1 leaves out the first index, and v1beta2 tells it from none.",
+			reason: "v1beta1 omits index 0, and v1beta2 distinguishes it from none.",
 			kind:   "Metal3Data",
 			spoke: &v1beta1.Metal3Data{
 				Spec: v1beta1.Metal3DataSpec{
@@ -336,11 +336,11 @@ func dataRulesToHub() map[string]rule {
 			},
 		},
 		"TemplateReference": {
-			reason: "The field is gone.",
+			reason: "v1beta2 does not have the field.",
 			kind:   "Metal3Data",
 			spoke:  &v1beta1.Metal3Data{Spec: v1beta1.Metal3DataSpec{Index: 3, TemplateReference: "a"}},
 			hub:    &infrav1.Metal3Data{Spec: infrav1.Metal3DataSpec{Index: ptr.To[int32](3)}},
-			kept:   true,
+			saved:  true,
 		},
 		"ReferenceToNothing": {
 			reason: "A reference without a name refers to nothing.",
@@ -349,8 +349,8 @@ func dataRulesToHub() map[string]rule {
 				Spec:   v1beta1.Metal3DataClaimSpec{Template: &corev1.ObjectReference{Kind: "Metal3DataTemplate"}},
 				Status: v1beta1.Metal3DataClaimStatus{ErrorMessage: ptr.To("a")},
 			},
-			hub:  &infrav1.Metal3DataClaim{Status: infrav1.Metal3DataClaimStatus{ErrorMessage: "a"}},
-			kept: true,
+			hub:   &infrav1.Metal3DataClaim{Status: infrav1.Metal3DataClaimStatus{ErrorMessage: "a"}},
+			saved: true,
 		},
 		"Claim": {
 			reason: "References keep name and namespace.",
@@ -387,10 +387,10 @@ func dataRulesToHub() map[string]rule {
 			hub: &infrav1.Metal3DataTemplate{Status: infrav1.Metal3DataTemplateStatus{
 				Indexes: []infrav1.DataIndex{{Index: 0, Name: "c"}, {Index: 1, Name: "b"}},
 			}},
-			kept: true,
+			saved: true,
 		},
 		"OneKeyTwice": {
-			reason: "The later entry is the one that is rendered.",
+			reason: "The later entry is rendered.",
 			kind:   "Metal3DataTemplate",
 			spoke: &v1beta1.Metal3DataTemplate{Spec: v1beta1.Metal3DataTemplateSpec{MetaData: &v1beta1.MetaData{
 				Strings: []v1beta1.MetaDataString{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}, {Key: "a", Value: "3"}},
@@ -398,7 +398,7 @@ func dataRulesToHub() map[string]rule {
 			hub: &infrav1.Metal3DataTemplate{Spec: infrav1.Metal3DataTemplateSpec{MetaData: &infrav1.MetaData{
 				Strings: []infrav1.MetaDataString{{Key: "b", Value: "2"}, {Key: "a", Value: "3"}},
 			}}},
-			kept: true,
+			saved: true,
 		},
 		"BondParameters": {
 			reason: "Settings of a bond become a list in the order of their names; two VLANs may have one number.",
@@ -455,27 +455,27 @@ func otherRulesToHub() map[string]rule {
 			}),
 		},
 		"FractionOfASecond": {
-			reason: "A timeout is never shorter than asked for.",
+			reason: "A timeout is never shorter than requested.",
 			kind:   "Metal3Remediation",
 			spoke:  remediation(timeout(100*time.Second + time.Nanosecond)),
 			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](101)}),
-			kept:   true,
+			saved:  true,
 		},
 		"Seconds": {
-			reason: "Manifests for CAPM3 write seconds in this version too.",
+			reason: "Manifests for CAPM3 also have seconds in v1beta1.",
 			kind:   "Metal3Remediation",
 			spoke:  remediation(&v1beta1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
 			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
-			kept:   true,
+			saved:  true,
 		},
 		"SecondsAndTimeout": {
-			reason: "A manifest with seconds takes effect on an object that was read with a timeout.",
+			reason: "Seconds in a manifest have precedence over the timeout of the stored object.",
 			kind:   "Metal3Remediation",
 			spoke: remediation(&v1beta1.RemediationStrategy{
 				TimeoutSeconds: ptr.To[int32](300), Timeout: &metav1.Duration{Duration: 10 * time.Minute},
 			}),
-			hub:  hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
-			kept: true,
+			hub:   hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
+			saved: true,
 		},
 		"NoTimeout": {
 			reason: "A timeout of zero is not the same as none.",
@@ -484,7 +484,7 @@ func otherRulesToHub() map[string]rule {
 			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](0)}),
 		},
 		"UnknownType": {
-			reason: "Admission can only refuse what it sees.",
+			reason: "Admission rejects the unknown type.",
 			kind:   "Metal3Remediation",
 			spoke:  remediation(&v1beta1.RemediationStrategy{Type: "Pray"}),
 			hub:    hubRemediation(&infrav1.RemediationStrategy{Type: "Pray"}),
@@ -500,7 +500,7 @@ func otherRulesToHub() map[string]rule {
 			}},
 		},
 		"Template": {
-			reason: "A template holds the same spec, and its status the same status.",
+			reason: "A template has the same spec, and its status has the same status.",
 			kind:   "Metal3RemediationTemplate",
 			spoke: &v1beta1.Metal3RemediationTemplate{
 				Spec: v1beta1.Metal3RemediationTemplateSpec{Template: v1beta1.Metal3RemediationTemplateResource{
@@ -523,7 +523,7 @@ func otherRulesToHub() map[string]rule {
 func rulesToSpoke() map[string]rule {
 	return map[string]rule{
 		"Plain": {
-			reason: "What both versions say needs no annotation.",
+			reason: "Fields of both versions require no annotation.",
 			kind:   "Metal3Cluster",
 			hub: &infrav1.Metal3Cluster{
 				Spec:   infrav1.Metal3ClusterSpec{CloudProviderEnabled: ptr.To(false)},
@@ -535,14 +535,14 @@ func rulesToSpoke() map[string]rule {
 			},
 		},
 		"Ironic": {
-			reason: "v1beta1 knows no Ironic endpoint.",
+			reason: "v1beta1 has no Ironic endpoint.",
 			kind:   "Metal3Cluster",
 			hub:    hubClusterSpec(infrav1.Metal3ClusterSpec{Ironic: ironic()}),
 			spoke:  &v1beta1.Metal3Cluster{},
-			kept:   true,
+			saved:  true,
 		},
 		"TemplateMetadata": {
-			reason: "v1beta1 gives no labels to what is made from a template.",
+			reason: "A template of v1beta1 has no labels.",
 			kind:   "Metal3ClusterTemplate",
 			hub: &infrav1.Metal3ClusterTemplate{Spec: infrav1.Metal3ClusterTemplateSpec{
 				Template: infrav1.Metal3ClusterTemplateResource{
@@ -550,7 +550,7 @@ func rulesToSpoke() map[string]rule {
 				},
 			}},
 			spoke: &v1beta1.Metal3ClusterTemplate{},
-			kept:  true,
+			saved: true,
 		},
 		"FailureDomainPolicy": {
 			reason: "v1beta1 has one policy only.",
@@ -560,7 +560,7 @@ func rulesToSpoke() map[string]rule {
 				Status: infrav1.Metal3MachineStatus{FailureDomain: "a"},
 			},
 			spoke: &v1beta1.Metal3Machine{},
-			kept:  true,
+			saved: true,
 		},
 		"TemplateStatus": {
 			reason: "v1beta1 has no status of a machine template.",
@@ -569,23 +569,23 @@ func rulesToSpoke() map[string]rule {
 				NodeInfo: &infrav1.NodeInfo{Architecture: "amd64"},
 			}},
 			spoke: &v1beta1.Metal3MachineTemplate{},
-			kept:  true,
+			saved: true,
 		},
 		"NoIndex": {
-			reason: "v1beta1 does not tell no index from the first.",
+			reason: "v1beta1 does not distinguish no index from index 0.",
 			kind:   "Metal3Data",
 			hub:    &infrav1.Metal3Data{Status: infrav1.Metal3DataStatus{Ready: ptr.To(false)}},
 			spoke:  &v1beta1.Metal3Data{},
-			kept:   true,
+			saved:  true,
 		},
 		"ClaimConditions": {
-			reason: "v1beta1 reports no conditions of claims.",
+			reason: "Claims of v1beta1 have no conditions.",
 			kind:   "Metal3DataClaim",
 			hub: &infrav1.Metal3DataClaim{Status: infrav1.Metal3DataClaimStatus{
 				Conditions: []metav1.Condition{{Type: "Ready", Status: "True", LastTransitionTime: noon(), Reason: "Ready"}},
 			}},
 			spoke: &v1beta1.Metal3DataClaim{},
-			kept:  true,
+			saved: true,
 		},
 		"Unsorted": {
 			reason: "A map has no order.",
@@ -596,7 +596,7 @@ func rulesToSpoke() map[string]rule {
 			spoke: &v1beta1.Metal3DataTemplate{Status: v1beta1.Metal3DataTemplateStatus{
 				Indexes: map[string]int{"a": 1, "b": 0},
 			}},
-			kept: true,
+			saved: true,
 		},
 		"Timeout": {
 			reason: "A timeout is a duration in v1beta1.",
@@ -605,13 +605,13 @@ func rulesToSpoke() map[string]rule {
 			spoke:  remediation(timeout(10 * time.Minute)),
 		},
 		"NoStatus": {
-			reason: "A template that was never used and one whose remediation has not begun are alike in v1beta1.",
+			reason: "v1beta1 does not distinguish an empty status from none.",
 			kind:   "Metal3RemediationTemplate",
 			hub: &infrav1.Metal3RemediationTemplate{Status: infrav1.Metal3RemediationTemplateStatus{
 				Status: &infrav1.Metal3RemediationStatus{},
 			}},
 			spoke: &v1beta1.Metal3RemediationTemplate{},
-			kept:  true,
+			saved: true,
 		},
 	}
 }

@@ -31,23 +31,23 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// What the API server lets the rules of a definition cost.
+// Limits of the API server for the cost of validation rules.
 const (
 	costPerCall  = 1_000_000
 	costTogether = 10_000_000
 )
 
-// unknownField begins the error about a field that the schema does not have.
+// unknownField starts the error for a field that is not in the schema.
 const unknownField = "unknown field "
 
-// definition is one version of a kind as the API server knows it.
+// definition is the schema of one version of a kind.
 type definition struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// definitions are the versions of a kind, by the name of the version.
+// definitions returns the versions of a kind by name.
 func definitions(t *testing.T, kind string) map[string]definition {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -86,15 +86,15 @@ func newDefinition(t *testing.T, version apiextensionsv1.CustomResourceDefinitio
 	}
 	validator, _, err := validation.NewSchemaValidator(&internal)
 	if err != nil {
-		t.Fatalf("making a validator for %s: %v", version.Name, err)
+		t.Fatalf("creating a validator for %s: %v", version.Name, err)
 	}
 	return definition{
 		structural: structural, validator: validator, rules: cel.NewValidator(structural, true, costPerCall),
 	}
 }
 
-// admit does what the API server does with a written object under strict field validation: it refuses unknown fields,
-// fills in defaults, and validates. It returns the object with its defaults, and what is wrong with it.
+// admit processes an object like the API server with strict field validation: it rejects unknown fields, sets defaults,
+// and validates. It returns the object with its defaults, and the problems.
 func (d definition) admit(t *testing.T, fields map[string]any) (map[string]any, []string) {
 	t.Helper()
 	fields = unstructuredOf(t, fields)
@@ -119,12 +119,12 @@ func (d definition) accepted(t *testing.T, object client.Object) map[string]any 
 	t.Helper()
 	fields, problems := d.admit(t, unstructuredOf(t, object))
 	for _, problem := range problems {
-		t.Errorf("%s is refused: %s", object.GetObjectKind().GroupVersionKind(), problem)
+		t.Errorf("%s is rejected: %s", object.GetObjectKind().GroupVersionKind(), problem)
 	}
 	return fields
 }
 
-// TestV1Beta2AcceptsWhatV1Beta1Accepted converts the extremes of v1beta1. A controller that reads such an object has to
+// TestV1Beta2AcceptsWhatV1Beta1Accepted converts the extremes of v1beta1. A controller that reads such an object must
 // be able to write it.
 func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 	long := strings.Repeat("x", 600)
@@ -141,14 +141,14 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 		spoke  client.Object
 	}{
 		"BondWithoutParameters": {
-			reason: "A bond needs no further settings.",
+			reason: "A bond requires no parameters.",
 			kind:   "Metal3DataTemplate",
 			spoke: network(v1beta1.NetworkData{Links: v1beta1.NetworkLinks{Bonds: []v1beta1.BondLink{
 				{ID: "bond0", BondMode: "802.3ad", BondLinks: []string{"a", "a"}},
 			}}}),
 		},
 		"BondWithAnyParameters": {
-			reason: "A setting of a bond is any JSON value, and null is one.",
+			reason: "A parameter of a bond is any JSON value, also null.",
 			kind:   "Metal3DataTemplate",
 			spoke: network(v1beta1.NetworkData{Links: v1beta1.NetworkLinks{Bonds: []v1beta1.BondLink{
 				{ID: "bond0", BondMode: "balance-rr", Parameters: map[string]apiextensionsv1.JSON{
@@ -158,14 +158,14 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			}}}),
 		},
 		"TwoVlansWithOneID": {
-			reason: "One VLAN may be needed on several links.",
+			reason: "One VLAN may be on several links.",
 			kind:   "Metal3DataTemplate",
 			spoke: network(v1beta1.NetworkData{Links: v1beta1.NetworkLinks{Vlans: []v1beta1.VlanLink{
 				{ID: "a", VlanID: 7, VlanLink: "eth0"}, {ID: "b", VlanID: 7, VlanLink: "eth1"}, {ID: "c", VlanID: -7},
 			}}}),
 		},
 		"TwoRoutesToOneNetwork": {
-			reason: "Several routes may lead to one network.",
+			reason: "Several routes may have one destination.",
 			kind:   "Metal3DataTemplate",
 			spoke: network(v1beta1.NetworkData{Networks: v1beta1.NetworkAddresses{IPv4: []v1beta1.StaticNetwork{
 				{ID: "a", Link: "eth0", Routes: []v1beta1.NetworkRoute{
@@ -175,7 +175,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			}}}),
 		},
 		"LinksAndNetworksWithOneName": {
-			reason: "v1beta1 never asked for different ids.",
+			reason: "v1beta1 does not require unique IDs.",
 			kind:   "Metal3DataTemplate",
 			spoke: network(v1beta1.NetworkData{
 				Links: v1beta1.NetworkLinks{
@@ -193,7 +193,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			}),
 		},
 		"MetaDataWithOneKey": {
-			reason: "v1beta1 never asked for different keys.",
+			reason: "v1beta1 does not require unique keys.",
 			kind:   "Metal3DataTemplate",
 			spoke: &v1beta1.Metal3DataTemplate{Spec: v1beta1.Metal3DataTemplateSpec{MetaData: &v1beta1.MetaData{
 				Strings:            []v1beta1.MetaDataString{{Key: "a", Value: "1"}, {Key: "a", Value: "2"}},
@@ -210,7 +210,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			spoke:  &v1beta1.Metal3DataTemplate{Status: v1beta1.Metal3DataTemplateStatus{Indexes: manyIndexes}},
 		},
 		"OddIndexes": {
-			reason: "v1beta1 never asked for different or sensible indexes.",
+			reason: "v1beta1 does not require unique or valid indexes.",
 			kind:   "Metal3DataTemplate",
 			spoke: &v1beta1.Metal3DataTemplate{Status: v1beta1.Metal3DataTemplateStatus{Indexes: map[string]int{
 				"a": 1, "b": 1, "c": -1, "d": math.MaxInt, "": 2,
@@ -232,7 +232,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			},
 		},
 		"EndpointWithoutPort": {
-			reason: "v1beta1 takes a host without a port, and an endpoint without either.",
+			reason: "v1beta1 accepts a host without a port, and an empty endpoint.",
 			kind:   "Metal3ClusterTemplate",
 			spoke: &v1beta1.Metal3ClusterTemplate{Spec: v1beta1.Metal3ClusterTemplateSpec{
 				Template: v1beta1.Metal3ClusterTemplateResource{Spec: v1beta1.Metal3ClusterSpec{
@@ -246,7 +246,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			spoke:  &v1beta1.Metal3ClusterTemplate{},
 		},
 		"OddMachine": {
-			reason: "v1beta1 has no limits on names and takes references that refer to nothing.",
+			reason: "v1beta1 has no limits on names, and accepts references without a name.",
 			kind:   "Metal3Machine",
 			spoke: &v1beta1.Metal3Machine{
 				Spec: v1beta1.Metal3MachineSpec{
@@ -260,7 +260,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			},
 		},
 		"OddMachineTemplate": {
-			reason: "What is true for a machine is true for a template.",
+			reason: "A template has the same spec as a machine.",
 			kind:   "Metal3MachineTemplate",
 			spoke: &v1beta1.Metal3MachineTemplate{Spec: v1beta1.Metal3MachineTemplateSpec{
 				Template: v1beta1.Metal3MachineTemplateResource{Spec: v1beta1.Metal3MachineSpec{
@@ -269,7 +269,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			}},
 		},
 		"OddData": {
-			reason: "v1beta1 takes references that refer to nothing, and any index.",
+			reason: "v1beta1 accepts references without a name, and any index.",
 			kind:   "Metal3Data",
 			spoke: &v1beta1.Metal3Data{
 				Spec:   v1beta1.Metal3DataSpec{Index: -1, Claim: &corev1.ObjectReference{}, TemplateReference: "a"},
@@ -277,7 +277,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			},
 		},
 		"OddDataClaim": {
-			reason: "v1beta1 takes references that refer to nothing.",
+			reason: "v1beta1 accepts references without a name.",
 			kind:   "Metal3DataClaim",
 			spoke: &v1beta1.Metal3DataClaim{
 				Spec:   v1beta1.Metal3DataClaimSpec{Template: &corev1.ObjectReference{Namespace: "a"}},
@@ -295,7 +295,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 			},
 		},
 		"OddRemediationTemplate": {
-			reason: "What is true for a remediation is true for a template.",
+			reason: "A template has the same spec as a remediation.",
 			kind:   "Metal3RemediationTemplate",
 			spoke: &v1beta1.Metal3RemediationTemplate{
 				Spec: v1beta1.Metal3RemediationTemplateSpec{Template: v1beta1.Metal3RemediationTemplateResource{
@@ -311,19 +311,19 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kind, definitions := kinds[tc.kind], definitions(t, tc.kind)
-			// Defaults are in before the conversion, as they are where an API server asks for it.
+			// An API server sets defaults before the conversion.
 			written := definitions["v1beta1"].accepted(t, transcribe(t, tc.spoke, kind.spoke()))
 			spoke := transcribe(t, written, kind.spoke())
 			hub := kind.toHub(t, spoke)
 			stored := transcribe(t, definitions["v1beta2"].accepted(t, hub), kind.hub())
 			if diff := cmp.Diff(spoke, kind.toSpoke(t, stored)); diff != "" {
-				t.Errorf("%s\nIt changed by being stored (-written +read):\n%s", tc.reason, diff)
+				t.Errorf("%s\nThe stored object differs (-written +read):\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestV1Beta1AcceptsWhatV1Beta2Holds converts the extremes of v1beta2. A client that reads such an object has to be
+// TestV1Beta1AcceptsWhatV1Beta2Holds converts the extremes of v1beta2. A client that reads such an object must be
 // able to write it.
 func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 	cases := map[string]struct {
@@ -332,7 +332,7 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 		hub    client.Object
 	}{
 		"Image": {
-			reason: "v1beta2 knows one more type of checksums, and selectors without values.",
+			reason: "v1beta2 has an additional checksum type, and selectors without values.",
 			kind:   "Metal3Machine",
 			hub: &infrav1.Metal3Machine{Spec: infrav1.Metal3MachineSpec{
 				Image: &infrav1.Image{ChecksumType: "auto"},
@@ -343,7 +343,7 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 			}},
 		},
 		"Cluster": {
-			reason: "v1beta2 takes half an endpoint, and an Ironic endpoint.",
+			reason: "v1beta2 accepts an endpoint without a port, and an Ironic endpoint.",
 			kind:   "Metal3Cluster",
 			hub: &infrav1.Metal3Cluster{
 				Spec: infrav1.Metal3ClusterSpec{
@@ -355,7 +355,7 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 			},
 		},
 		"DataTemplate": {
-			reason: "v1beta2 needs no cluster, no MAC address and no kind of a pool.",
+			reason: "v1beta2 requires no cluster, no MAC address and no kind of a pool.",
 			kind:   "Metal3DataTemplate",
 			hub: &infrav1.Metal3DataTemplate{Spec: infrav1.Metal3DataTemplateSpec{
 				MetaData: &infrav1.MetaData{DNSServersFromPool: []infrav1.FromPool{{Key: "a", Name: "b"}}},
@@ -374,17 +374,17 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 			}},
 		},
 		"Data": {
-			reason: "v1beta2 needs neither a claim nor a template.",
+			reason: "v1beta2 requires neither a claim nor a template.",
 			kind:   "Metal3Data",
 			hub:    &infrav1.Metal3Data{},
 		},
 		"DataClaim": {
-			reason: "v1beta2 needs no template.",
+			reason: "v1beta2 requires no template.",
 			kind:   "Metal3DataClaim",
 			hub:    &infrav1.Metal3DataClaim{},
 		},
 		"RemediationTemplate": {
-			reason: "v1beta2 needs no status inside the status.",
+			reason: "v1beta2 requires no status inside the status.",
 			kind:   "Metal3RemediationTemplate",
 			hub: &infrav1.Metal3RemediationTemplate{Status: infrav1.Metal3RemediationTemplateStatus{
 				Status: &infrav1.Metal3RemediationStatus{},
@@ -399,13 +399,13 @@ func TestV1Beta1AcceptsWhatV1Beta2Holds(t *testing.T) {
 			hub := transcribe(t, stored, kind.hub())
 			read := definitions["v1beta1"].accepted(t, kind.toSpoke(t, hub))
 			if diff := cmp.Diff(hub, kind.toHub(t, transcribe(t, read, kind.spoke()))); diff != "" {
-				t.Errorf("%s\nIt changed by being read and written (-before +after):\n%s", tc.reason, diff)
+				t.Errorf("%s\nThe object changed (-before +after):\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestSchemaOfTheIronicEndpoint: what the schema of spec.ironic refuses without a webhook.
+// TestSchemaOfTheIronicEndpoint has values of spec.ironic that the schema rejects without a webhook.
 func TestSchemaOfTheIronicEndpoint(t *testing.T) {
 	endpoint := func(ways ...any) string {
 		return fmt.Sprintf(`{"virtualIPs":["172.22.0.2"],"cidrs":["172.22.0.0/24"]%s}`, fmt.Sprint(ways...))
@@ -418,42 +418,42 @@ func TestSchemaOfTheIronicEndpoint(t *testing.T) {
 	for what, test := range map[string]struct {
 		reason, ironic, want string
 	}{
-		"name": {reason: "as before there were others", ironic: `{"endpoint":` + endpoint(name) + `}`},
-		"MAC":  {reason: "in any case", ironic: `{"endpoint":` + endpoint(mac) + `}`},
-		"CIDR": {reason: "of the nodes", ironic: `{"endpoint":` + endpoint(cidr) + `}`},
+		"name": {reason: "only the name is set", ironic: `{"endpoint":` + endpoint(name) + `}`},
+		"MAC":  {reason: "upper case is accepted", ironic: `{"endpoint":` + endpoint(mac) + `}`},
+		"CIDR": {reason: "only the network is set", ironic: `{"endpoint":` + endpoint(cidr) + `}`},
 		"name and MAC": {
-			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(name, mac) + `}`, want: ways},
+			reason: "the values may select two interfaces", ironic: `{"endpoint":` + endpoint(name, mac) + `}`, want: ways},
 		"name and CIDR": {
-			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(name, cidr) + `}`, want: ways},
+			reason: "the values may select two interfaces", ironic: `{"endpoint":` + endpoint(name, cidr) + `}`, want: ways},
 		"MAC and CIDR": {
-			reason: "they may be of two interfaces", ironic: `{"endpoint":` + endpoint(mac, cidr) + `}`, want: ways},
+			reason: "the values may select two interfaces", ironic: `{"endpoint":` + endpoint(mac, cidr) + `}`, want: ways},
 		"no MACs": {
-			reason: "no node has one", ironic: `{"endpoint":` + endpoint(`,"macAddresses":[]`) + `}`, want: "at least 1 items"},
+			reason: "no interface matches", ironic: `{"endpoint":` + endpoint(`,"macAddresses":[]`) + `}`, want: "at least 1 items"},
 		"half a MAC": {
-			reason: "no node has one", ironic: `{"endpoint":` + endpoint(`,"macAddresses":["52:54:00"]`) + `}`,
+			reason: "no interface matches", ironic: `{"endpoint":` + endpoint(`,"macAddresses":["52:54:00"]`) + `}`,
 			want: "macAddresses[0]"},
 
-		"requests and limits": {reason: "in all units", ironic: overrides(`{"name":"ironic","resources":{
+		"requests and limits": {reason: "all units are accepted", ironic: overrides(`{"name":"ironic","resources":{
 			"requests":{"cpu":1,"memory":"1Gi"},"limits":{"cpu":"2500m","memory":"2e9"}}}`)},
-		"all containers": {reason: "each may be too small", ironic: overrides(`{"name":"guard"},{"name":"ironic"},
+		"all containers": {reason: "each container can be overridden", ironic: overrides(`{"name":"guard"},{"name":"ironic"},
 			{"name":"httpd"},{"name":"ramdisk-logs"},{"name":"download"},{"name":"exporter"},{"name":"dnsmasq"}`)},
 		"container of the provider": {
-			reason: "it copies a file and ends", ironic: overrides(`{"name":"prepare"}`), want: "containers[0].name: Unsupported"},
+			reason: "users cannot override prepare", ironic: overrides(`{"name":"prepare"}`), want: "containers[0].name: Unsupported"},
 		"container twice": {
-			reason: "which one counts", ironic: overrides(`{"name":"ironic"},{"name":"ironic"}`), want: "containers[1]: Duplicate"},
+			reason: "the override is ambiguous", ironic: overrides(`{"name":"ironic"},{"name":"ironic"}`), want: "containers[1]: Duplicate"},
 		"container without a name": {
-			reason: "which one is meant", ironic: overrides(`{"resources":{"limits":{"cpu":1}}}`), want: "containers[0].name: Required"},
+			reason: "the container is unknown", ironic: overrides(`{"resources":{"limits":{"cpu":1}}}`), want: "containers[0].name: Required"},
 		"storage": {
-			reason: "images are on the disk of the node", want: "ephemeral-storage",
+			reason: "only CPU and memory are supported", want: "ephemeral-storage",
 			ironic: overrides(`{"name":"ironic","resources":{"limits":{"ephemeral-storage":"1Gi"}}}`)},
 		"not an amount": {
-			reason: "the kubelet refuses the pod", want: "resources.limits.memory",
+			reason: "the kubelet would reject the pod", want: "resources.limits.memory",
 			ironic: overrides(`{"name":"ironic","resources":{"limits":{"memory":"much"}}}`)},
 		"image of a container": {
-			reason: "spec.ironic.images has those", want: unknownField + "spec.ironic.overrides.containers[0].image",
+			reason: "spec.ironic.images sets images", want: unknownField + "spec.ironic.overrides.containers[0].image",
 			ironic: overrides(`{"name":"ironic","image":"ironic:v1"}`)},
 		"variables of a container": {
-			reason: "extraConfig has options", want: unknownField + "spec.ironic.overrides.containers[0].env",
+			reason: "spec.ironic.extraConfig sets options", want: unknownField + "spec.ironic.overrides.containers[0].env",
 			ironic: overrides(`{"name":"ironic","env":[]}`)},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -472,7 +472,7 @@ func TestSchemaOfTheIronicEndpoint(t *testing.T) {
 	}
 }
 
-// ironic is what only v1beta2 knows.
+// ironic returns an Ironic endpoint, which only v1beta2 has.
 func ironic() *infrav1.Ironic {
 	return &infrav1.Ironic{
 		ClusterID: "0a1b2c3d",

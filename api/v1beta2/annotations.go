@@ -6,7 +6,7 @@ const (
 	ClusterFinalizer = "metal3cluster.infrastructure.cluster.x-k8s.io"
 
 	// MachineFinalizer keeps a Metal3Machine until its host is released, and a Metal3DataClaim until its Metal3Machine
-	// no longer needs the data.
+	// no longer requires the data.
 	MachineFinalizer = "metal3machine.infrastructure.cluster.x-k8s.io"
 
 	// DataFinalizer keeps a Metal3Data and its claims of addresses until the addresses are released.
@@ -28,8 +28,8 @@ const (
 	// namespace is informative: the host of a Metal3Machine is always in the same namespace.
 	HostAnnotation = "metal3.io/BareMetalHost"
 
-	// HostPausedByProvider is the value of the annotation baremetalhost.metal3.io/paused if the provider has paused the
-	// host. The provider never removes the annotation if it has another value.
+	// HostPausedByProvider is the value of the annotation baremetalhost.metal3.io/paused on hosts that the provider has
+	// paused. The provider never removes the annotation if it has another value.
 	HostPausedByProvider = "metal3.io/capm3"
 
 	// UnhealthyAnnotation excludes a host from being chosen.
@@ -53,7 +53,7 @@ const (
 	DeprecatedUnhealthyAnnotation = "capi.metal3.io/unhealthy"
 
 	// NodeReuseLabel on a host reserves the host for the next machine of the same owner. The value is "cp-<control
-	// plane>" or "md-<MachineDeployment>", or a hash of it if it is too long for a label value.
+	// plane>" or "md-<MachineDeployment>", or the hash of a value that is too long for a label.
 	NodeReuseLabel = "infrastructure.cluster.x-k8s.io/node-reuse"
 
 	// FailureDomainLabel on a host names its failure domain.

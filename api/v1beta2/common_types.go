@@ -4,12 +4,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Names of disk formats and checksum types that need special treatment.
+// Disk format and URL scheme of images without a checksum.
 const (
 	// LiveISODiskFormat is the disk format of an image that hosts boot and do not write to disk.
 	LiveISODiskFormat = "live-iso"
 
-	// OCIScheme starts the URL of an image in an OCI registry. Such an image needs no checksum: the registry has its
+	// OCIScheme starts the URL of an image in an OCI registry. Such an image requires no checksum: the registry has its
 	// digest.
 	OCIScheme = "oci://"
 )

@@ -25,13 +25,13 @@ type TakeoverPolicy string
 
 // Values of TakeoverPolicy.
 const (
-	// TakeoverAfterMove lets a node hold the VIP once the cluster manages itself.
+	// TakeoverAfterMove permits a node to hold the VIP once the cluster manages itself.
 	TakeoverAfterMove TakeoverPolicy = "AfterMove"
 
-	// TakeoverAlways lets a node hold the VIP from its first boot.
+	// TakeoverAlways permits a node to hold the VIP from its first boot.
 	TakeoverAlways TakeoverPolicy = "Always"
 
-	// TakeoverManual lets a node hold the VIP after an administrator has armed it on the node.
+	// TakeoverManual permits a node to hold the VIP after an administrator has armed the node.
 	TakeoverManual TakeoverPolicy = "Manual"
 )
 
@@ -41,7 +41,7 @@ type StandbyMode string
 
 // Values of StandbyMode.
 const (
-	// StandbyWarm runs Ironic on every control-plane node, so that a takeover needs no start.
+	// StandbyWarm runs Ironic on every control-plane node, so that Ironic runs before a takeover.
 	StandbyWarm StandbyMode = "Warm"
 
 	// StandbyCold runs Ironic only on the VIP holder. It saves memory, and makes a takeover slower.
@@ -84,8 +84,8 @@ type Ironic struct {
 	// +optional
 	Takeover TakeoverPolicy `json:"takeover,omitempty"`
 
-	// takeoverAfterSilence lets an unarmed node take the VIP when no node has held the VIP for this time, although the
-	// cluster was not moved. Empty means never. Only for takeover AfterMove.
+	// takeoverAfterSilence permits an unarmed node to take the VIP when no node has held the VIP for this time, although
+	// the cluster was not moved. Empty means never. Only for takeover AfterMove.
 	// +optional
 	TakeoverAfterSilence *metav1.Duration `json:"takeoverAfterSilence,omitempty"`
 

@@ -35,7 +35,7 @@ const (
 	// DefaultRemediationTimeoutSeconds is used when a strategy sets no timeout.
 	DefaultRemediationTimeoutSeconds int32 = 600
 
-	// MinRemediationTimeoutSeconds is the shortest timeout: a host needs that long to boot.
+	// MinRemediationTimeoutSeconds is the shortest timeout, because a host takes this time to boot.
 	MinRemediationTimeoutSeconds int32 = 100
 
 	// DefaultRemediationRetryLimit is used when a strategy sets no limit.

@@ -42,7 +42,7 @@ func unzipped(tb testing.TB, data []byte) []byte {
 	return plain
 }
 
-// changed are the added files one release later: other content, one more, one gone.
+// changed returns the files of the next release: other content, an additional file and a removed file.
 func changed() []bootdata.File {
 	files := added()
 	files[0].Content = []byte("name: vip\n")
@@ -72,7 +72,7 @@ func TestAddTwice(t *testing.T) {
 				t.Errorf("adding nothing changed the data:\n%s", diff)
 			}
 			if strings.HasPrefix(name, "ignition-3-") {
-				return // They have no list of files, and get one for good.
+				return // The call without files leaves an empty list.
 			}
 			if diff := cmp.Diff(string(input), string(add(once, nil))); diff != "" {
 				t.Errorf("the data without the files differs from the data before:\n%s", diff)
@@ -189,7 +189,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestNoConflicts has what looks like one.
+// TestNoConflicts has paths that resemble a conflict.
 func TestNoConflicts(t *testing.T) {
 	cases := map[string]string{
 		"OtherFileInDirectory": "#cloud-config\nwrite_files:\n- path: /etc/kubernetes/metal3-ironic/mine\n",
@@ -245,7 +245,7 @@ func TestErrors(t *testing.T) {
 		"EmptyIgnition":               {``, "ignition", added(), &bootdata.UnparsableError{}, "unexpected end of JSON input"},
 		"NullIgnition":                {`null`, "ignition", added(), &bootdata.UnparsableError{}, "not an object"},
 		"ReplacedConfig":              {`{"ignition":{"version":"3.1.0","config":{"replace":{"source":"https://a"}}}}`, "ignition", added(), &bootdata.UnparsableError{}, "ignition.config.replace"},
-		"StorageTwice":                {`{"ignition":{"version":"3.1.0"},"storage":{},"Storage":{}}`, "ignition", added(), &bootdata.UnparsableError{}, `key "storage" is there twice`},
+		"StorageTwice":                {`{"ignition":{"version":"3.1.0"},"storage":{},"Storage":{}}`, "ignition", added(), &bootdata.UnparsableError{}, `key "storage" occurs twice`},
 		"StorageIsList":               {`{"ignition":{"version":"3.1.0"},"storage":[]}`, "ignition", added(), &bootdata.UnparsableError{}, `the parent of "files" is not an object`},
 		"FilesAreObject":              {`{"ignition":{"version":"3.1.0"},"storage":{"files":{}}}`, "ignition", added(), &bootdata.UnparsableError{}, "storage.files is not a list"},
 		"PathOfNumber":                {`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":7}]}}`, "ignition", added(), &bootdata.UnparsableError{}, "reading storage.files"},
@@ -274,7 +274,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOwnFilesOfOthers shows what is not taken for an own file.
+// TestOwnFilesOfOthers expects that text of the user which resembles an own file stays.
 func TestOwnFilesOfOthers(t *testing.T) {
 	once, err := bootdata.Add([]byte("#cloud-config\nwrite_files:\n- path: /etc/one\n  content: one\n"), "", added())
 	if err != nil {

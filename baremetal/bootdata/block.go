@@ -16,7 +16,7 @@ const (
 	blockEnd   = "# metal3-files end\n"
 )
 
-// block returns lines of YAML between the comments that mark an own block.
+// block returns the lines between the comments that mark an own block.
 func block(lines string) string {
 	return blockBegin + sum([]byte(lines)) + "\n" + lines + blockEnd
 }

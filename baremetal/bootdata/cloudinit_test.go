@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
 
-// TestCloudInit gives each golden to cloud-init, before and after: what it understood before it understands after, and
-// it writes the files.
+// TestCloudInit passes each golden to cloud-init, before and after files are added. cloud-init must keep the config of
+// the user, and write the files.
 func TestCloudInit(t *testing.T) {
 	var names []string
 	var all [][]byte
@@ -61,7 +61,7 @@ func testUnderstood(t *testing.T, before, after verdict.Understood) {
 	})); diff != "" {
 		t.Errorf("config of the user:\n%s", diff)
 	}
-	// A list that was empty is not empty any more, to the joy of the schema.
+	// The schema rejects an empty list. The added files end that.
 	if after.Schema != before.Schema && after.Schema != "" {
 		t.Errorf("schema: before %q, after %q", before.Schema, after.Schema)
 	}

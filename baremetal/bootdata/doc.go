@@ -15,7 +15,7 @@
 //	all other formats of cloud-init                    into a multi-part MIME around the data
 //	any of these, compressed or in base64              as above, compressed or in base64 again
 //
-// A template with blocks ({% if %}, {% raw %}, {# #}) is no YAML before it is rendered, and a position in it may be
+// A template with blocks ({% if %}, {% raw %}, {# #}) is not YAML before jinja renders it, and a position in it may be
 // inside a condition. A list with an anchor appears at each alias, a second write_files replaces the first, and a merge
 // key (<<) has a lower precedence than an explicit key. In all these cases the package wraps the text without a change.
 // It does the same if the text with the files does not parse as the text without them plus the files: it parses and
@@ -23,22 +23,21 @@
 //
 // Measured with cloud-init 22.4, 25.1 and 26.2, which behave alike:
 //
-//   - Parts merge in their order, and a later write_files replaces an earlier one by default. Hence the added part is
-//     the last one and asks for dict(recurse_list)+list(append), which adds to the list of all earlier parts.
-//   - A part of type text/plain is recognised by its first line, as user data without parts is: templates, scripts,
-//     archives and includes keep their meaning, and a template is still rendered.
-//   - A part that is neither base64 nor quoted-printable loses every character that is not ASCII and with it the whole
-//     part. Hence wrapped data is base64.
-//   - A template that fails to render takes its part along and nothing else.
-//   - A write_files that is null swallows the added list, and makes the module write_files fail without it as well.
-//     It is refused where it can be seen.
-//   - Files written by cloud-init get missing directories with mode 0755. Programs that read the files
-//     set another mode.
+//   - Parts merge in their order, and a later write_files replaces an earlier one by default. The added part is
+//     therefore the last one. Its merge_how, dict(recurse_list)+list(append), appends to the list of earlier parts.
+//   - The first line of a part of type text/plain sets its format, as in user data without parts: templates, scripts,
+//     archives and includes keep their meaning, and jinja still renders a template.
+//   - cloud-init loses a part with non-ASCII characters that is neither base64 nor quoted-printable. Wrapped data is
+//     therefore base64.
+//   - If a template fails to render, cloud-init loses only its part.
+//   - With a null write_files, cloud-init ignores the added list, and its module write_files fails even without one.
+//     The package returns an error for a null that it detects.
+//   - cloud-init creates missing directories of files with mode 0755. Programs that read the files set another mode.
 //
 // The content of the added files is base64, so jinja does not change it.
 //
 // A block of added files starts and ends with a comment, and has a checksum. The package replaces only an intact block
-// at the position of its own block. An edited block belongs to the user.
+// at the position of its own block. It treats an edited block as text of the user.
 //
 // # Ignition
 //
@@ -46,7 +45,7 @@
 // stay unchanged. Own files have a media type in their data URL, which Ignition ignores. A config that names another
 // config as its replacement is an error: Ignition would drop the files.
 //
-// # What is not seen
+// # Limits
 //
 // The package does not detect paths that scripts write, that included or merged remote configs write, and that jinja
 // composes. A write_files of the operating system image (/etc/cloud) or of vendor data counts only if the user data has

@@ -32,7 +32,7 @@ type UnparsableError struct {
 
 // Error implements error.
 func (e *UnparsableError) Error() string {
-	return fmt.Sprintf("bootstrap data is no usable %s: %v", e.Format, e.Err)
+	return fmt.Sprintf("bootstrap data is not usable as %s: %v", e.Format, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
 )
 
-// FuzzUserData: no panic, only errors that say what is wrong, nothing of the user lost, twice is as once.
+// FuzzUserData expects no panic, only typed errors, unchanged data of the user, and the same result from a second call.
 func FuzzUserData(f *testing.F) {
 	seeds(f, bootdata.CloudConfig)
 	for _, seed := range []string{
@@ -28,7 +28,7 @@ func FuzzUserData(f *testing.F) {
 	})
 }
 
-// FuzzIgnition adds to these that the config means the same, apart from the files.
+// FuzzIgnition also expects that the config keeps its meaning, apart from the files.
 func FuzzIgnition(f *testing.F) {
 	seeds(f, bootdata.Ignition)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -97,7 +97,7 @@ func checkRefusal(t *testing.T, err error) {
 	}
 }
 
-// plain is the data without the compression, which may pack the same data in other bytes.
+// plain decompresses the data: the same data may have several compressed forms.
 func plain(t *testing.T, data []byte) []byte {
 	t.Helper()
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
@@ -118,7 +118,7 @@ func adding(t *testing.T, data []byte, format string, files []bootdata.File) []b
 	return got
 }
 
-// ignitionMeaning decodes a config and removes the files in front, and what is empty without them.
+// ignitionMeaning decodes a config and removes the first files, and lists that are empty without them.
 func ignitionMeaning(t *testing.T, data []byte, own int) map[string]any {
 	t.Helper()
 	var config map[string]any

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict"
 )
 
-// TestIgnition gives configs of all versions to Ignition, before and after.
+// TestIgnition passes configs of all versions to Ignition, before and after files are added.
 func TestIgnition(t *testing.T) {
 	ignition := verdict.NewIgnition(t)
 	golden.Equal(t, filepath.Join("ignition-2", "input"), ignition.Render(t, true))

@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// added are the files of all goldens: text that jinja would expand, any bytes, and nothing.
+// added returns the files of all goldens: text that jinja would expand, binary content, and an empty file.
 func added() []bootdata.File {
 	return []bootdata.File{
 		{Path: "/etc/kubernetes/manifests/metal3-vip.yaml", Mode: 0o600, Content: []byte("name: {{ nobody }} {% expands %} {# this #}\n")},
@@ -50,7 +50,7 @@ func samples(tb testing.TB) map[string][]byte {
 	return inputs
 }
 
-// TestSamplesOfKubeadm renders what the kubeadm bootstrap provider renders: the samples are no imitation of it.
+// TestSamplesOfKubeadm renders the samples with the code of the kubeadm bootstrap provider.
 func TestSamplesOfKubeadm(t *testing.T) {
 	base := cloudinit.BaseUserData{
 		BootCommands:        []string{"echo \"boot\""},

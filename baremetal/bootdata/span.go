@@ -33,7 +33,7 @@ func member(data []byte, object span, key string) (span, bool, error) {
 			continue
 		}
 		if found {
-			return span{}, false, unparsable(ignitionConfig, "key %q is there twice", key)
+			return span{}, false, unparsable(ignitionConfig, "key %q occurs twice", key)
 		}
 		value, found = next, true
 	}

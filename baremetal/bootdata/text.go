@@ -68,7 +68,7 @@ func (d document) add(files []File) ([]byte, bool) {
 		lines = writeFiles + ":\n" + lines
 	}
 	added := insert(d.text, where.offset, block(lines))
-	return added, holds(added, d.root, files)
+	return added, addsOnly(added, d.root, files)
 }
 
 // withoutBlock is the inverse of add.
@@ -171,8 +171,8 @@ func lineAt(data []byte, line int) (start, end int) {
 	return end, end
 }
 
-// holds returns true if the text parses as the document before, plus the files as first items of the list.
-func holds(text []byte, before *yaml.Node, files []File) bool {
+// addsOnly returns true if the text parses as the document before, plus the files as first items of the list.
+func addsOnly(text []byte, before *yaml.Node, files []File) bool {
 	after, err := parse(text)
 	if err != nil {
 		return false

@@ -100,7 +100,7 @@ func (d document) writtenByTemplate() (paths, error) {
 		written, err := writtenByConfig(d.root)
 		if errors.Is(err, errNoList) {
 			// A null in the template is null on the machine. An expression can be a list there.
-			return written, refuseNull(d.root)
+			return written, checkNull(d.root)
 		}
 		return written, err
 	}
@@ -119,7 +119,7 @@ func (d document) writtenByTemplate() (paths, error) {
 	return written, nil
 }
 
-func refuseNull(root *yaml.Node) error {
+func checkNull(root *yaml.Node) error {
 	for _, list := range values(root, writeFiles) {
 		if list.Tag == "!!null" {
 			return unparsable(CloudConfig, "write_files in line %d is null: %w", list.Line, errNoList)

@@ -28,7 +28,7 @@ func (c Credentials) check() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("htpasswd has no bcrypt hash for user %q; make it from username and password", c.Username)
+	return fmt.Errorf("htpasswd has no bcrypt hash for user %q; create it from username and password", c.Username)
 }
 
 func (c Certificates) check(addresses []vip.Address) error {
@@ -41,7 +41,7 @@ func (c Certificates) check(addresses []vip.Address) error {
 			return fmt.Errorf("tls.crt is not valid for %s; issue it for all VIPs: %w", address.Address, err)
 		}
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.Authority) {
 		return errors.New("ca.crt contains no certificate; set the CA that signed tls.crt")
 	}
@@ -50,18 +50,18 @@ func (c Certificates) check(addresses []vip.Address) error {
 		if err != nil {
 			return fmt.Errorf("reading tls.crt: %w", err)
 		}
-		between.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
 	// The function has no clock: the guard checks whether the certificate has expired. It verifies the certificate at
 	// its first and its last moment, of which one is sufficient, because an authority may be older or younger than its
 	// certificate.
-	options := x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: pair.Leaf.NotBefore}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: pair.Leaf.NotBefore}
 	if _, err = pair.Leaf.Verify(options); err != nil {
 		options.CurrentTime = pair.Leaf.NotAfter
 		_, err = pair.Leaf.Verify(options)
 	}
 	if err != nil {
-		return fmt.Errorf("tls.crt was not signed by ca.crt for a server; give the authority that did: %w", err)
+		return fmt.Errorf("tls.crt was not signed by ca.crt for a server; set ca.crt to the CA that signed it: %w", err)
 	}
 	return nil
 }

@@ -64,8 +64,8 @@ func combined(tb testing.TB) map[string]controlplane.Endpoint {
 	return all
 }
 
-// TestCombinations compares all that is rendered for each combination and side with goldens. What does not depend on
-// the mode has one golden for each family; of such files the hash of the configuration is left out.
+// TestCombinations compares all rendered files of each combination and side with goldens. A file that does not depend
+// on the mode has one golden for each family, without the hash of the configuration.
 func TestCombinations(t *testing.T) {
 	place := ironic.Management{Name: "metal3-ironic", Namespace: "metal3-ironic-system", Secret: "metal3-ironic"}
 	for name, endpoint := range combined(t) {
@@ -98,8 +98,8 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// side compares and judges the files that both sides have, and keepalived.conf of one of the nodes of the side: it has
-// to be the golden of package keepalived.
+// side compares the files that both sides have, and checks them with the real programs. keepalived.conf of a node of
+// the side must equal the golden of package keepalived.
 func side(t *testing.T, name, role string, read func(file string) []byte) {
 	t.Helper()
 	dnsmasq, guard := read(ironic.DHCPFile), read(ironic.SettingsFile)
@@ -123,7 +123,7 @@ func side(t *testing.T, name, role string, read func(file string) []byte) {
 	})
 }
 
-// hashes are what changes with any file: the hash of the configuration in a pod, and that of a block of added files.
+// hashes matches the hashes of files: of the configuration in a pod, and of a block of added files.
 var hashes = regexp.MustCompile(`(config-hash: |sha256:)[0-9a-f]+`)
 
 func withoutHashes(content []byte) []byte {
@@ -136,7 +136,7 @@ func ofFamily(t *testing.T, name, file string, content []byte) {
 	golden.Equal(t, filepath.Join("combinations", family, file), withoutHashes(content))
 }
 
-// keepalivedOf is the configuration of the node whose own addresses end in the number.
+// keepalivedOf returns the configuration of the node whose own addresses end in the number.
 func keepalivedOf(t *testing.T, settings vip.NodeSettings, number int) keepalived.Config {
 	t.Helper()
 	node := fmt.Sprintf("node-%d", number)
@@ -153,9 +153,9 @@ func keepalivedOf(t *testing.T, settings vip.NodeSettings, number int) keepalive
 	return config
 }
 
-// shape is one way in which a bootstrap provider hands its data over.
+// shape is a form of bootstrap data.
 type shape struct {
-	// golden names the shape once it is unpacked. Several shapes may have one.
+	// golden is the golden of the unpacked data. Several shapes may have the same one.
 	golden string
 
 	format string
@@ -163,7 +163,7 @@ type shape struct {
 	unpack func([]byte) []byte
 }
 
-// shapes are all that package bootdata takes, made of its samples.
+// shapes returns all forms that package bootdata supports, with the data of its samples.
 func shapes(t *testing.T) map[string]shape {
 	t.Helper()
 	same := func(data []byte) []byte { return data }
@@ -242,16 +242,16 @@ func unzipped(t *testing.T, data []byte) []byte {
 	return plain
 }
 
-// handedOver is the bootstrap data of a control-plane machine, by combination and shape, with the files that are in it.
-type handedOver struct {
+// injected is the bootstrap data of a control-plane machine, with the files in it.
+type injected struct {
 	shape
 	files []bootdata.File
 	data  []byte
 }
 
-func allHandedOver(t *testing.T) map[string]handedOver {
+func allInjected(t *testing.T) map[string]injected {
 	t.Helper()
-	all := map[string]handedOver{}
+	all := map[string]injected{}
 	for name, endpoint := range combined(t) {
 		files, err := controlplane.Files(endpoint)
 		if err != nil {
@@ -262,23 +262,23 @@ func allHandedOver(t *testing.T) map[string]handedOver {
 			if err != nil {
 				t.Fatalf("%s in %s: %v", name, kind, err)
 			}
-			all[name+"/"+kind] = handedOver{shape, files, data}
+			all[name+"/"+kind] = injected{shape, files, data}
 		}
 	}
 	return all
 }
 
-// TestBootstrapData compares the bootstrap data of each combination and shape with the golden of the shape. There the
-// name of each file stands for its content, which is compared where the files are; so one serves all combinations.
-// The sizes count: a Secret holds 1 MiB.
+// TestBootstrapData compares the bootstrap data of each combination and shape with the golden of the shape. The golden
+// has the name of each file instead of its content, so it is the same for all combinations. TestCombinations compares
+// the content. The log has the sizes, because a Secret is limited to 1 MiB.
 func TestBootstrapData(t *testing.T) {
-	for name, handed := range allHandedOver(t) {
+	for name, handed := range allInjected(t) {
 		t.Run(name, func(t *testing.T) {
 			got := handed.unpack(handed.data)
 			for _, file := range handed.files {
 				inQuotes := append(encoded(file.Content), '"')
 				if found := bytes.Count(got, inQuotes); found != 1 {
-					t.Errorf("the content of %s is there %d times", file.Path, found)
+					t.Errorf("the content of %s occurs %d times", file.Path, found)
 				}
 				got = bytes.Replace(got, inQuotes, []byte("<"+path.Base(file.Path)+`>"`), 1)
 			}
@@ -292,12 +292,12 @@ func TestBootstrapData(t *testing.T) {
 	}
 }
 
-// TestBootstrapDataInCloudInit looks what cloud-init writes, and what it and its schema have to say. Base64 is not its
-// business: data that comes in it has to be unpacked before, and is then like the data that did not.
+// TestBootstrapDataInCloudInit checks the files that cloud-init writes, its warnings and its schema. It omits data in
+// base64, which cloud-init does not decode.
 func TestBootstrapDataInCloudInit(t *testing.T) {
 	var names []string
 	var all [][]byte
-	everything := allHandedOver(t)
+	everything := allInjected(t)
 	for name, handed := range everything {
 		if handed.format == bootdata.CloudConfig && !strings.HasSuffix(name, "-base64") {
 			names, all = append(names, name), append(all, handed.shape.data, handed.data)
@@ -324,7 +324,7 @@ func TestBootstrapDataInCloudInit(t *testing.T) {
 	}
 }
 
-// TestBootstrapDataInIgnition looks what Ignition would write, and what its validator has to say.
+// TestBootstrapDataInIgnition checks the files that Ignition would write, and the warnings of its validator.
 func TestBootstrapDataInIgnition(t *testing.T) {
 	ignition := verdict.NewIgnition(t)
 	accepted := map[string]verdict.Accepted{}
@@ -333,7 +333,7 @@ func TestBootstrapDataInIgnition(t *testing.T) {
 			accepted[kind] = ignition.Validate(t, shape.data)
 		}
 	}
-	for name, handed := range allHandedOver(t) {
+	for name, handed := range allInjected(t) {
 		if handed.format != bootdata.Ignition {
 			continue
 		}

@@ -125,7 +125,7 @@ func Management(endpoint Endpoint, place ironic.Management) (*appsv1.Deployment,
 	return deployment, data, nil
 }
 
-// material are the files below ironic.NodeDirectory, and the configuration of the pods that read them.
+// material returns the files below ironic.NodeDirectory by name, and the configuration of the pods that read them.
 func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, error) {
 	addresses, err := vip.Addresses(e.Ironic.Endpoint.VirtualIPs, e.Ironic.Endpoint.CIDRs)
 	if err != nil {
@@ -171,8 +171,8 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 	return contents, config, nil
 }
 
-// hash identifies a state of the files. All users that may read Pods can read it. It leaks nothing: the private key is
-// part of the input, so passwords cannot be guessed with it.
+// hash identifies a state of the files. All users that may read Pods can read it. Passwords cannot be guessed with it,
+// because the private key is part of the input.
 func hash(contents map[string][]byte) string {
 	sum := sha256.New()
 	names := make([]string, 0, len(contents))

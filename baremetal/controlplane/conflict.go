@@ -51,7 +51,7 @@ type Conflict struct {
 //	another Metal3Cluster             a VIP for an API server, DHCP range or peer    VIP
 //	                                  a VIP, another clusterID                       VIP
 //	                                  a VIP, same clusterID, same router             none: shared on purpose
-//	                                  a VIP, same clusterID, other router            VIP: two groups hold it
+//	                                  a VIP, same clusterID, other router            VIP: two groups would hold it
 //	                                  the router ID, on the same network             router ID
 //	a deleted or moved Metal3Cluster  anything                                       none
 //
@@ -72,7 +72,7 @@ func Conflicts(around Surroundings) []Conflict {
 		}
 		router := routerOf(other)
 		addresses = append(addresses, addressConflicts(own, router, other)...)
-		if own.ID() == router.ID() && own.Hears(router) && !own.IsOneWith(router) {
+		if own.ID() == router.ID() && own.Reaches(router) && !own.SharesEndpoint(router) {
 			routers = append(routers, fmt.Sprintf("Metal3Cluster %s uses virtual router ID %d on this network too: set "+
 				"spec.ironic.vrrp.virtualRouterID of one of the two to an unused ID, and roll its control plane out",
 				nameOf(other), own.ID()))
@@ -131,21 +131,21 @@ func inspectedAddress(own vip.Group, candidate *bmov1alpha1.BareMetalHost) (neti
 // addressConflicts reports how another cluster uses the VIPs.
 func addressConflicts(own, router vip.Group, other *infrav1.Metal3Cluster) []string {
 	var messages []string
-	say := func(format string, values ...any) {
+	report := func(format string, values ...any) {
 		messages = append(messages, "Metal3Cluster "+nameOf(other)+" "+fmt.Sprintf(format, values...)+": "+anotherAddress)
 	}
 	if address, is := sharedAddress(own, other.Spec.ControlPlaneEndpoint.Host); is {
-		say("has its API server on %s", address)
+		report("has its API server on %s", address)
 	}
 	for _, address := range own.Addresses {
 		switch {
 		case slices.Contains(router.Peers, address):
-			say("has %s among spec.ironic.vrrp.peers, as the own address of a node", address)
+			report("has %s among spec.ironic.vrrp.peers, as the own address of a node", address)
 		case handsOut(other.Spec.Ironic, address):
-			say("hands %s out with spec.ironic.dhcp", address)
+			report("hands %s out with spec.ironic.dhcp", address)
 		case !router.Shares(address):
-		case !own.IsOneWith(router):
-			say("has %s for its own Ironic endpoint", address)
+		case !own.SharesEndpoint(router):
+			report("has %s for its own Ironic endpoint", address)
 		case own.ID() != router.ID() || own.Mode != router.Mode:
 			messages = append(messages, fmt.Sprintf("Metal3Cluster %s has %s and clusterID %s too, in mode %s with virtual "+
 				"router ID %d instead of mode %s with %d, so that both hold it: give both the same spec.ironic.vrrp",
@@ -158,21 +158,21 @@ func addressConflicts(own, router vip.Group, other *infrav1.Metal3Cluster) []str
 // ChooseRouterID returns the virtual router ID for a cluster without one: the default of its clusterID, unless another
 // cluster on its network has that ID. Of several clusters without an ID, the oldest chooses first.
 func ChooseRouterID(around Surroundings) int32 {
-	contenders := []*infrav1.Metal3Cluster{around.Own}
+	candidates := []*infrav1.Metal3Cluster{around.Own}
 	for i := range around.Clusters {
 		if other := &around.Clusters[i]; other.Spec.Ironic != nil && !isSame(around.Own, other) {
-			contenders = append(contenders, other)
+			candidates = append(candidates, other)
 		}
 	}
-	slices.SortFunc(contenders, func(a, b *infrav1.Metal3Cluster) int {
+	slices.SortFunc(candidates, func(a, b *infrav1.Metal3Cluster) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(nameOf(a), nameOf(b)))
 	})
-	groups := make([]vip.Group, len(contenders))
-	for i, contender := range contenders {
-		groups[i] = routerOf(contender)
+	groups := make([]vip.Group, len(candidates))
+	for i, candidate := range candidates {
+		groups[i] = routerOf(candidate)
 	}
 	//nolint:gosec // A router ID is at most 255.
-	return int32(vip.RouterIDs(groups)[slices.Index(contenders, around.Own)])
+	return int32(vip.RouterIDs(groups)[slices.Index(candidates, around.Own)])
 }
 
 // routerOf returns the virtual router of a cluster. It is empty without an endpoint.

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// neighbour makes a Metal3Cluster with an endpoint on 172.22.0.0/24, and router ID 50.
+// neighbour returns a Metal3Cluster with an endpoint on 172.22.0.0/24 and router ID 50.
 func neighbour(name, address string, changes ...func(*infrav1.Metal3Cluster)) *infrav1.Metal3Cluster {
 	made := &infrav1.Metal3Cluster{}
 	made.Namespace, made.Name = "metal3", name
@@ -34,7 +34,7 @@ func neighbour(name, address string, changes ...func(*infrav1.Metal3Cluster)) *i
 	return made
 }
 
-// routerID sets the ID. Zero leaves it to the clusterID.
+// routerID sets the virtual router ID. Zero means the default of the clusterID.
 func routerID(id int32) func(*infrav1.Metal3Cluster) {
 	return func(cluster *infrav1.Metal3Cluster) { cluster.Spec.Ironic.VRRP.VirtualRouterID = id }
 }
@@ -103,7 +103,7 @@ type conflictCase struct {
 	want   []controlplane.Conflict
 }
 
-func judge(t *testing.T, cases map[string]conflictCase) {
+func checkConflicts(t *testing.T, cases map[string]conflictCase) {
 	t.Helper()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -150,75 +150,75 @@ func TestRouterIDConflicts(t *testing.T) {
 	far := func(cluster *infrav1.Metal3Cluster) {
 		cluster.Spec.Ironic.Endpoint.VirtualIPs, cluster.Spec.Ironic.Endpoint.CIDRs = []string{"172.23.0.2"}, []string{"172.23.0.0/24"}
 	}
-	judge(t, map[string]conflictCase{
+	checkConflicts(t, map[string]conflictCase{
 		"alone": {reason: "a cluster does not conflict with itself", around: clusters(neighbour("own", "172.22.0.2"))},
 		"same ID": {
-			reason: "they would fight",
+			reason: "both clusters would send advertisements with this ID",
 			around: clusters(neighbour("own", "172.22.0.2"), neighbour("b", "172.22.0.3")),
 			want:   router("Metal3Cluster metal3/b" + sameRouter),
 		},
 		"same name": {
-			reason: "in another namespace it is another cluster",
+			reason: "a cluster in another namespace is another cluster",
 			around: clusters(neighbour("own", "172.22.0.3", elsewhere)),
 			want:   router("Metal3Cluster elsewhere/own" + sameRouter),
 		},
 		"several": {
-			reason: "in one order, however they were read",
+			reason: "the order of the messages does not depend on the order of the clusters",
 			around: clusters(neighbour("c", "172.22.0.4"), neighbour("b", "172.22.0.3")),
 			want:   router("Metal3Cluster metal3/b"+sameRouter, "Metal3Cluster metal3/c"+sameRouter),
 		},
 		"same ID from the clusterID": {
-			reason: "what nodes run with counts, not what is written",
+			reason: "the default of the clusterID counts if no ID is set",
 			own:    []func(*infrav1.Metal3Cluster){routerID(int32(idOf(t, "chosen")))},
 			around: clusters(neighbour("b", "172.22.0.3", routerID(0), identity("chosen"))),
 			want:   router("Metal3Cluster metal3/b" + strings.Replace(sameRouter, "50", strconv.Itoa(idOf(t, "chosen")), 1)),
 		},
-		"copied identity": {
-			reason: "one clusterID on two addresses is a mistake", around: clusters(neighbour("b", "172.22.0.3", identity("id-own"))),
+		"copied clusterID": {
+			reason: "two endpoints must not have one clusterID", around: clusters(neighbour("b", "172.22.0.3", identity("id-own"))),
 			want: router("Metal3Cluster metal3/b" + sameRouter),
 		},
-		"another ID":      {reason: "that is what it is for", around: clusters(neighbour("b", "172.22.0.3", routerID(51)))},
-		"another network": {reason: "its nodes do not hear it", around: clusters(neighbour("b", "172.22.0.3", far))},
-		"peers of their own": {
-			reason: "members talk to their peers alone",
+		"another ID":      {reason: "the IDs differ", around: clusters(neighbour("b", "172.22.0.3", routerID(51)))},
+		"another network": {reason: "advertisements do not reach the other network", around: clusters(neighbour("b", "172.22.0.3", far))},
+		"separate peers": {
+			reason: "members send only to their peers",
 			own:    []func(*infrav1.Metal3Cluster){peers("172.22.0.11", "172.22.0.12")},
 			around: clusters(neighbour("b", "172.22.0.3", peers("172.22.0.21", "172.22.0.22"))),
 		},
 		"peers in common": {
-			reason: "lists of all addresses that a node could get",
+			reason: "both list all possible addresses of nodes",
 			own:    []func(*infrav1.Metal3Cluster){peers(pool, "172.22.0.12")},
 			around: clusters(neighbour("b", "172.22.0.3", peers("172.22.0.12", pool))),
 			want:   router("Metal3Cluster metal3/b" + sameRouter),
 		},
-		"being deleted": {reason: "its ID will be free", around: clusters(neighbour("b", "172.22.0.3", leaving))},
-		"moved away":    {reason: "what is left is removed by clusterctl", around: clusters(neighbour("b", "172.22.0.3", moved))},
-		"no endpoint":   {reason: "it speaks no VRRP of ours", around: clusters(neighbour("b", "", withoutIronic))},
+		"being deleted": {reason: "its ID will be unused", around: clusters(neighbour("b", "172.22.0.3", leaving))},
+		"moved away":    {reason: "clusterctl deletes the remaining Metal3Cluster", around: clusters(neighbour("b", "172.22.0.3", moved))},
+		"no endpoint":   {reason: "the cluster runs no VRRP of this provider", around: clusters(neighbour("b", "", withoutIronic))},
 	})
 }
 
 func TestAddressConflicts(t *testing.T) {
 	apart := routerID(51)
-	judge(t, map[string]conflictCase{
+	checkConflicts(t, map[string]conflictCase{
 		"another endpoint": {
-			reason: "one of the two would be away", around: clusters(neighbour("b", "172.22.0.2", apart)),
+			reason: "only one endpoint could use the VIP", around: clusters(neighbour("b", "172.22.0.2", apart)),
 			want: address("Metal3Cluster metal3/b has 172.22.0.2 for its own Ironic endpoint" + chooseAnother),
 		},
 		"another endpoint with the same ID": {
-			reason: "both are said, and the address comes first", around: clusters(neighbour("b", "172.22.0.2")),
+			reason: "both conflicts are reported, the VIP first", around: clusters(neighbour("b", "172.22.0.2")),
 			want: append(address("Metal3Cluster metal3/b has 172.22.0.2 for its own Ironic endpoint"+chooseAnother),
 				router("Metal3Cluster metal3/b"+sameRouter)...),
 		},
 		"shared endpoint": {
-			reason: "one clusterID, one address, one router: it is one endpoint",
+			reason: "the clusters share an endpoint: clusterID, VIP and router are the same",
 			around: clusters(neighbour("b", "172.22.0.2", identity("id-own"))),
 		},
 		"shared endpoint with two IDs": {
-			reason: "two groups of nodes would hold it", around: clusters(neighbour("b", "172.22.0.2", identity("id-own"), apart)),
+			reason: "two groups of nodes would hold the VIP", around: clusters(neighbour("b", "172.22.0.2", identity("id-own"), apart)),
 			want: address("Metal3Cluster metal3/b has 172.22.0.2 and clusterID id-own too, in mode Multicast with virtual " +
 				"router ID 51 instead of mode Multicast with 50, so that both hold it: give both the same spec.ironic.vrrp"),
 		},
 		"shared endpoint with two modes": {
-			reason: "nor do these hear one another",
+			reason: "nodes in different modes receive no advertisements of each other",
 			around: clusters(neighbour("b", "172.22.0.2", identity("id-own"), peers("172.22.0.11", "172.22.0.12"))),
 			want: address("Metal3Cluster metal3/b has 172.22.0.2 and clusterID id-own too, in mode Unicast with virtual " +
 				"router ID 50 instead of mode Multicast with 50, so that both hold it: give both the same spec.ironic.vrrp"),
@@ -230,26 +230,26 @@ func TestAddressConflicts(t *testing.T) {
 				"Metal3Cluster metal3/c has its API server on 172.22.0.2"+chooseAnother),
 		},
 		"own API server": {
-			reason: "it must not go where Ironic is healthy", around: controlplane.Surroundings{APIServer: "172.22.0.2"},
+			reason: "the VIP of the API server must not follow a healthy Ironic", around: controlplane.Surroundings{APIServer: "172.22.0.2"},
 			want: address("The API server of Metal3Cluster metal3/own answers on 172.22.0.2 too" + chooseAnother),
 		},
 		"API server with a name": {reason: "names are not resolved", around: controlplane.Surroundings{APIServer: "172-22-0-2.example"}},
 		"handed out": {
-			reason: "to any machine of the network", around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.2", "172.22.0.2"))),
+			reason: "DHCP would assign the VIP to a machine", around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.2", "172.22.0.2"))),
 			want: address("Metal3Cluster metal3/b hands 172.22.0.2 out with spec.ironic.dhcp" + chooseAnother),
 		},
 		"handed out by another range": {
-			reason: "each range hands out",
+			reason: "each range counts",
 			around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.3", "172.22.0.9"), extraRange("172.22.0.1", "172.22.0.2"))),
 			want:   address("Metal3Cluster metal3/b hands 172.22.0.2 out with spec.ironic.dhcp" + chooseAnother),
 		},
 		"handed out beside it": {
-			reason: "the ends count, and nothing beyond them",
+			reason: "the ranges end beside the VIP",
 			around: clusters(neighbour("b", "172.22.0.3", apart, dhcp("172.22.0.3", "172.22.0.9")),
 				neighbour("c", "172.22.0.4", apart, dhcp("172.21.0.3", "172.22.0.1"))),
 		},
 		"handed out in another family": {
-			reason: "addresses of both are ordered, and must not be compared",
+			reason: "addresses of different families must not be compared",
 			own: []func(*infrav1.Metal3Cluster){func(cluster *infrav1.Metal3Cluster) {
 				cluster.Spec.Ironic.Endpoint.VirtualIPs = []string{"fd00::2"}
 			}},
@@ -262,7 +262,7 @@ func TestAddressConflicts(t *testing.T) {
 				chooseAnother),
 		},
 		"mistakes": {
-			reason: "other checks report what cannot be read",
+			reason: "other checks report invalid values",
 			own: []func(*infrav1.Metal3Cluster){func(cluster *infrav1.Metal3Cluster) {
 				cluster.Spec.Ironic.Endpoint = infrav1.IronicEndpoint{VirtualIPs: []string{"x"}, CIDRs: []string{"y"}}
 			}},
@@ -275,9 +275,9 @@ func TestInventoryConflicts(t *testing.T) {
 	const again = " when it was inspected: remove the address from it and have it inspected again, or choose another one in " +
 		"spec.ironic.endpoint.virtualIPs"
 	const machine = ": give its host another address, or choose another one in spec.ironic.endpoint.virtualIPs"
-	judge(t, map[string]conflictCase{
+	checkConflicts(t, map[string]conflictCase{
 		"host": {
-			reason: "a host says it once, however many interfaces it has, and its machine says it no more",
+			reason: "a host is reported once, and its machine is omitted",
 			around: controlplane.Surroundings{
 				Hosts:    []*bmov1alpha1.BareMetalHost{inspected("h", "m", "", "172.22.0.9", "172.22.0.2", "172.22.0.2")},
 				Machines: []*infrav1.Metal3Machine{reporting("m", "172.22.0.2")},
@@ -285,7 +285,7 @@ func TestInventoryConflicts(t *testing.T) {
 			want: address("Host h had 172.22.0.2" + again),
 		},
 		"machine": {
-			reason: "the hardware of its host was removed, or it is another host",
+			reason: "the host of the machine has no hardware details",
 			around: controlplane.Surroundings{
 				Hosts:    []*bmov1alpha1.BareMetalHost{inspected("h", "other", "172.22.0.2"), {}},
 				Machines: []*infrav1.Metal3Machine{reporting("m", "172.22.0.9", "172.22.0.2")},
@@ -293,14 +293,14 @@ func TestInventoryConflicts(t *testing.T) {
 			want: address("Host h had 172.22.0.2"+again, "Metal3Machine m has 172.22.0.2"+machine),
 		},
 		"others": {
-			reason: "addresses beside it, and names",
+			reason: "other addresses and names do not conflict",
 			around: controlplane.Surroundings{
 				Hosts:    []*bmov1alpha1.BareMetalHost{inspected("h", "m", "172.22.0.3", "fe80::2%eth0")},
 				Machines: []*infrav1.Metal3Machine{reporting("m", "172.22.0.20", "host-2")},
 			},
 		},
 		"written in another way": {
-			reason: "IPv6 has many ways to write one address",
+			reason: "an IPv6 address has several spellings",
 			own: []func(*infrav1.Metal3Cluster){func(cluster *infrav1.Metal3Cluster) {
 				cluster.Spec.Ironic.Endpoint.VirtualIPs = []string{"fd00:0:0::2"}
 			}},
@@ -318,19 +318,19 @@ func TestChooseRouterID(t *testing.T) {
 		others []*infrav1.Metal3Cluster
 		want   int32
 	}{
-		"alone":          {"as it would be without looking around", nil, alone},
+		"alone":          {"the default of the clusterID", nil, alone},
 		"itself":         {"an older copy of a cluster does not conflict with it", []*infrav1.Metal3Cluster{neighbour("own", "172.22.0.2", routerID(alone))}, alone},
-		"taken":          {"another one has it", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone))}, alone + 1},
-		"taken by young": {"what is written counts", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone), young)}, alone + 1},
+		"taken":          {"another cluster has the default ID", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone))}, alone + 1},
+		"taken by young": {"an ID in the specification counts", []*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(alone), young)}, alone + 1},
 		"contested by an equal": {
-			"of equal age, names decide",
+			"the name decides between clusters of the same age",
 			[]*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(0), identity("id-own"))}, alone + 1,
 		},
 		"contested by young": {
-			"the older one chooses first",
+			"the older cluster chooses first",
 			[]*infrav1.Metal3Cluster{neighbour("b", "172.22.0.3", routerID(0), identity("id-own"), young)}, alone,
 		},
-		"no endpoint": {"it has no ID", []*infrav1.Metal3Cluster{neighbour("b", "", withoutIronic)}, alone},
+		"no endpoint": {"the other cluster has no ID", []*infrav1.Metal3Cluster{neighbour("b", "", withoutIronic)}, alone},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -30,12 +30,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// key returns the same key for the same number, and so does every signature.
+// key returns the key of a number. Keys and signatures are reproducible.
 func key(number byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
 }
 
-// certificate of the addresses, or of an authority if there are none.
+// certificate returns a certificate of the addresses, or of an authority without addresses.
 func certificate(tb testing.TB, own, signer ed25519.PrivateKey, addresses ...string) []byte {
 	tb.Helper()
 	template := &x509.Certificate{
@@ -157,14 +157,14 @@ func TestFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(files, again); diff != "" {
-				t.Errorf("the second time the files differ (-first +second):\n%s", diff)
+				t.Errorf("a second call returns other files (-first +second):\n%s", diff)
 			}
 			t.Logf("%d files of %d bytes in all", len(files), size)
 		})
 	}
 }
 
-// withoutSecrets requires that a file that is sent to an API server or printed has no secrets.
+// withoutSecrets requires that a manifest or a printed file contains no secrets.
 func withoutSecrets(t *testing.T, file bootdata.File, endpoint controlplane.Endpoint) {
 	t.Helper()
 	for _, secret := range [][]byte{
@@ -276,11 +276,11 @@ func TestFilesRefuses(t *testing.T) {
 		want   string
 	}{
 		"no user": {
-			reason: "the file would hold nothing", want: "username is empty",
+			reason: "htpasswd requires a user", want: "username is empty",
 			change: func(e *controlplane.Endpoint) { e.Credentials.Username = nil },
 		},
 		"two lines of password": {
-			reason: "clients read one", want: "password is empty or has a line end",
+			reason: "clients read one line", want: "password is empty or has a line end",
 			change: func(e *controlplane.Endpoint) { e.Credentials.Password = []byte("a\nb") },
 		},
 		"htpasswd of another user": {
@@ -296,37 +296,37 @@ func TestFilesRefuses(t *testing.T) {
 			change: func(e *controlplane.Endpoint) { e.Certificates.Key = encodedKey(t, key(3)) },
 		},
 		"certificate of another address": {
-			reason: "no client would believe it", want: "tls.crt is not valid for fd00:172:22::2",
+			reason: "clients would reject the certificate", want: "tls.crt is not valid for fd00:172:22::2",
 			change: func(e *controlplane.Endpoint) {
 				e.Certificates.Certificate = certificate(t, key(2), key(1), "172.22.0.2")
 			},
 		},
 		"authority that did not sign": {
-			reason: "no client would believe it", want: "tls.crt was not signed by ca.crt",
+			reason: "clients would reject the certificate", want: "tls.crt was not signed by ca.crt",
 			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = certificate(t, key(3), key(3)) },
 		},
 		"no authority": {
-			reason: "clients would have nothing to trust", want: "ca.crt contains no certificate",
+			reason: "clients require a CA", want: "ca.crt contains no certificate",
 			change: func(e *controlplane.Endpoint) { e.Certificates.Authority = nil },
 		},
 		"no clusterID": {
-			reason: "it is set before anything is rendered", want: "clusterID is empty",
+			reason: "the clusterID is set before files are rendered", want: "clusterID is empty",
 			change: func(e *controlplane.Endpoint) { e.Ironic.ClusterID = "" },
 		},
 		"no guard": {
-			reason: "the release has one", want: "image of the guard is empty",
+			reason: "the release sets the image", want: "image of the guard is empty",
 			change: func(e *controlplane.Endpoint) { e.GuardImage, e.Ironic.Images.Keepalived = "", "" },
 		},
 		"alone": {
-			reason: "unicast needs two", want: "at least two, and there are 1",
+			reason: "unicast requires two members", want: "at least two, and there are 1",
 			change: func(e *controlplane.Endpoint) { e.Ironic.VRRP.Peers = e.Ironic.VRRP.Peers[1:] },
 		},
 		"address outside": {
 			reason: "a typing mistake", want: "is not in its network",
 			change: func(e *controlplane.Endpoint) { e.Ironic.Endpoint.CIDRs[0] = "172.23.0.0/24" },
 		},
-		"range that is none": {
-			reason: "admission may have been off", want: `dhcp.rangeEnd is "?"`,
+		"invalid range": {
+			reason: "the webhook may have been disabled", want: `dhcp.rangeEnd is "?"`,
 			change: func(e *controlplane.Endpoint) { e.Ironic.DHCP.RangeEnd = "?" },
 		},
 	}
@@ -364,11 +364,11 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got) + cmp.Diff(wantData, gotData); diff != "" {
-		t.Errorf("the management side has another kubelet, and yet it changed (-want +got):\n%s", diff)
+		t.Errorf("the management side depends on the kubelet (-want +got):\n%s", diff)
 	}
 	endpoint.Ironic.Takeover, endpoint.Ironic.TakeoverAfterSilence = infrav1.TakeoverManual, nil
 	if _, err := controlplane.Files(endpoint); err != nil {
-		t.Errorf("no guard reads the Node with takeover Manual: %v", err)
+		t.Errorf("takeover Manual requires credentials: %v", err)
 	}
 }
 

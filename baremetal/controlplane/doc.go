@@ -2,11 +2,9 @@
 // pods, the settings of the guard, credentials and certificates. They become part of the bootstrap data of the machine.
 // For the management side, it renders a Deployment and the data of a Secret.
 //
-// All control-plane machines of a cluster get the same files. The guard on a node reads the name of the node and its
-// addresses, and computes its rank: they may be unknown when the files are rendered, and files are not rendered again
-// for a change.
-//
-// The guard therefore renders keepalived.conf from its settings with package keepalived.
+// All control-plane machines of a cluster get the same files. The name and the addresses of a node may be unknown when
+// the files are rendered, and a change of them does not render the files again. The guard on the node therefore reads
+// both, computes the rank of the node, and renders keepalived.conf with package keepalived.
 //
 // The package returns an error for material that would not work on the node: a certificate for other addresses, a key
 // that does not belong to it, an authority that did not sign it, a htpasswd without the user. It has no clock, so it

@@ -89,7 +89,8 @@ func (e Endpoint) settings(role vip.Role, addresses []vip.Address) (vip.NodeSett
 	return settings, nil
 }
 
-// plainMACs are sorted and in the form of the settings. What is no MAC address stays, for the settings to refuse.
+// plainMACs returns the addresses sorted, in the form of the settings. It keeps invalid ones: vip.NodeSettings.Encode
+// returns an error for them.
 func plainMACs(texts []string) []string {
 	plain := slices.Clone(texts)
 	for i, text := range plain {

@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// TestOperatorSettingsReachTheFiles finds each setting in the files of a node, and none of them without it.
+// TestOperatorSettingsReachTheFiles expects each setting in the files of a node, and no setting by default.
 func TestOperatorSettingsReachTheFiles(t *testing.T) {
 	const pod, dnsmasq = "/etc/kubernetes/manifests/metal3-ironic.yaml", "/etc/kubernetes/metal3-ironic/dnsmasq.conf"
 	const guard = "/etc/kubernetes/metal3-ironic/guard.json"
@@ -166,8 +166,8 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 	}
 }
 
-// TestOverridesReachEveryContainer: each container that the schema names gets its own resources, on both sides, and the
-// schema names all containers but those that prepare the others.
+// TestOverridesReachEveryContainer expects that each container in the schema gets its own resources, on both sides, and
+// that the schema has all containers except for prepare.
 func TestOverridesReachEveryContainer(t *testing.T) {
 	endpoint := full(t)
 	endpoint.Ironic.PrometheusExporter.Enabled = new(true)
@@ -208,7 +208,7 @@ func TestOverridesReachEveryContainer(t *testing.T) {
 	}
 }
 
-// podsOf are the static pods of a node.
+// podsOf returns the static pods of a node.
 func podsOf(t *testing.T, endpoint controlplane.Endpoint) []corev1.PodSpec {
 	t.Helper()
 	files, err := controlplane.Files(endpoint)
@@ -228,7 +228,7 @@ func podsOf(t *testing.T, endpoint controlplane.Endpoint) []corev1.PodSpec {
 	return specs
 }
 
-// overridable are the containers that the schema lets users override.
+// overridable returns the containers that users can override.
 func overridable(t *testing.T) []string {
 	t.Helper()
 	source, err := os.ReadFile("../../api/v1beta2/ironic_settings_types.go")
@@ -242,7 +242,7 @@ func overridable(t *testing.T) []string {
 	return strings.Split(string(found[1]), ";")
 }
 
-// TestVirtualMediaWithoutTLS: without a certificate for it, the image serves virtual media over HTTP.
+// TestVirtualMediaWithoutTLS expects no certificate for virtual media, so that the image serves HTTP.
 func TestVirtualMediaWithoutTLS(t *testing.T) {
 	off := true
 	plain := least(t)
@@ -255,7 +255,7 @@ func TestVirtualMediaWithoutTLS(t *testing.T) {
 	}
 }
 
-// contentOf is a file of a node. It is empty if the node has no such file.
+// contentOf returns the content of a file of a node. Empty if the node has no such file.
 func contentOf(t *testing.T, endpoint controlplane.Endpoint, path string) string {
 	t.Helper()
 	files, err := controlplane.Files(endpoint)

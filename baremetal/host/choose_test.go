@@ -58,7 +58,7 @@ func TestChoose(t *testing.T) {
 			want:   reused,
 		},
 		"OneReservedIsAvailableAndOthersAreBusy": {
-			reason: "one available host is enough, the machine does not wait for a busy one",
+			reason: "the machine does not wait for a busy host while another is available",
 			hosts: []*bmov1alpha1.BareMetalHost{
 				edit(build.Host("a-busy", build.State(bmov1alpha1.StateDeprovisioning)), reserved(owner)), reuse(),
 			},
@@ -312,7 +312,7 @@ func TestChooseNamed(t *testing.T) {
 		return &host.Candidate{Host: build.Host("named", options...)}
 	}
 	refused := exists(build.Available())
-	refused.Refused = "the webhook says no"
+	refused.Refused = "denied by the webhook"
 	cases := map[string]struct {
 		reason string
 		named  *host.Candidate
@@ -337,7 +337,7 @@ func TestChooseNamed(t *testing.T) {
 		"Missing": {"the user may create the host later", nil, wanted(named), waits("does not exist")},
 		"Refused": {
 			"the API server refuses the claim", refused, wanted(named),
-			waits("is refused by the API server (the webhook says no)"),
+			waits("is refused by the API server (denied by the webhook)"),
 		},
 	}
 	for name, tc := range cases {
@@ -356,9 +356,9 @@ func TestChooseNamed(t *testing.T) {
 
 // TestChooseRefused expects that another host has precedence, and that the message names the cause.
 func TestChooseRefused(t *testing.T) {
-	refused := host.Candidate{Host: available("host-0"), Refused: "the webhook\nsays no"}
+	refused := host.Candidate{Host: available("host-0"), Refused: "denied by\nthe webhook"}
 	got := host.Choose([]host.Candidate{refused}, wanted())
-	want := chosen{Message: "1 host: 1 refused by the API server (host-0: the webhook says no)"}
+	want := chosen{Message: "1 host: 1 refused by the API server (host-0: denied by the webhook)"}
 	if diff := cmp.Diff(want, seen(got)); diff != "" || !got.Refused {
 		t.Errorf("refused %t, -want +got:\n%s", got.Refused, diff)
 	}

@@ -74,8 +74,8 @@ func (f NodeFacts) ofThisHost(since time.Time) []Node {
 }
 
 // ProvisionedSince returns the time when BMO began to provision the host, or the given time if the host has no such
-// record. The record is in the status: after a move, the host has none until BMO restores its status, and a host that
-// lost its status has none at all.
+// record. The record is in the status: after a move, the record is missing until BMO restores the status, and a host
+// that lost its status has no record.
 func ProvisionedSince(host *bmov1alpha1.BareMetalHost, unknown time.Time) time.Time {
 	if start := host.Status.OperationHistory.Provision.Start; !start.IsZero() {
 		return start.Time

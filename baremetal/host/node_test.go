@@ -55,10 +55,10 @@ func TestPlanLink(t *testing.T) {
 			byID: append(with("b", wantedID), with("a", wantedID)...), byUID: bare("a"),
 			want: conflict("Nodes a, b have the same provider ID " + wantedID + ": delete the stale ones"),
 		},
-		"one node with the label has no ID":                      {byUID: bare("a"), byName: bare("b"), want: write("a")},
-		"one node with the label got its ID in between":          {byUID: with("a", wantedID), want: linked},
-		"one node with the label got its ID from the cloud":      {byUID: with("a", wantedID), cloud: true, want: linked},
-		"one node with the label has no ID and is left to cloud": {byUID: bare("a"), cloud: true, want: cloud},
+		"one node with the label has no ID":                    {byUID: bare("a"), byName: bare("b"), want: write("a")},
+		"one node with the label got its ID in between":        {byUID: with("a", wantedID), want: linked},
+		"one node with the label got its ID from the cloud":    {byUID: with("a", wantedID), cloud: true, want: linked},
+		"one node with the label waits for the cloud provider": {byUID: bare("a"), cloud: true, want: cloud},
 		"one node with the label has another ID": {
 			byUID: with("a", "metal3://x"), byName: bare("b"),
 			want: conflict("Node a has provider ID metal3://x instead of " + wantedID),
@@ -74,10 +74,10 @@ func TestPlanLink(t *testing.T) {
 			byUID: bare("b", "a"), cloud: true,
 			want: conflict("Nodes a, b have the label metal3.io/uuid of the same host: delete the stale ones"),
 		},
-		"one node with the host name has no ID":                      {byName: bare("a"), want: write("a")},
-		"one node with the host name has no ID and is left to cloud": {byName: bare("a"), cloud: true, want: cloud},
-		"one node with the host name has another ID":                 {byName: with("a", "metal3://x"), want: wait},
-		"several nodes have the host name":                           {byName: bare("a", "b"), want: wait},
+		"one node with the host name has no ID":                    {byName: bare("a"), want: write("a")},
+		"one node with the host name waits for the cloud provider": {byName: bare("a"), cloud: true, want: cloud},
+		"one node with the host name has another ID":               {byName: with("a", "metal3://x"), want: wait},
+		"several nodes have the host name":                         {byName: bare("a", "b"), want: wait},
 		"one node with the host name is that of another host": {
 			byName: on("a", "uid-1"), others: []string{"uid-1"}, want: wait,
 		},
@@ -87,10 +87,10 @@ func TestPlanLink(t *testing.T) {
 		"one node with the host name names a host from before a move": {
 			byName: on("a", "uid-0"), others: []string{"uid-1"}, want: write("a"),
 		},
-		"one node with the host name is left beside that of another host": {
+		"one node with the host name remains beside that of another host": {
 			byName: append(on("a", "uid-1"), bare("b")...), others: []string{"uid-1"}, want: write("b"),
 		},
-		"several nodes with the host name are left beside that of another host": {
+		"several nodes with the host name remain beside that of another host": {
 			byName: append(on("a", "uid-1"), bare("b", "c")...), others: []string{"uid-1"}, want: wait,
 		},
 		"one node with the label, another with the host name and the label of another host": {

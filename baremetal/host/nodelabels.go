@@ -11,18 +11,18 @@ import (
 )
 
 // SyncPrefixes parses the annotation of a Metal3Cluster that lists the prefixes of labels to copy from hosts to Nodes,
-// separated by commas. Refused are the values that are not DNS subdomains.
-func SyncPrefixes(annotation string) (prefixes, refused []string) {
+// separated by commas. It also returns the values that are not DNS subdomains.
+func SyncPrefixes(annotation string) (prefixes, invalid []string) {
 	for text := range strings.SplitSeq(annotation, ",") {
 		switch prefix := strings.TrimSpace(text); {
 		case prefix == "":
 		case len(validation.IsDNS1123Subdomain(prefix)) > 0:
-			refused = append(refused, prefix)
+			invalid = append(invalid, prefix)
 		default:
 			prefixes = append(prefixes, prefix)
 		}
 	}
-	return prefixes, refused
+	return prefixes, invalid
 }
 
 // NodeLabels returns the changes that copy the labels with the prefixes from a host to its Node. A nil value removes a

@@ -37,15 +37,15 @@ func TestReclaimed(t *testing.T) {
 				}
 			}, false,
 		},
-		"Empty":         {"it was released", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image = nil }, false},
-		"OtherImage":    {"it runs something else", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image.URL = "http://other" }, false},
-		"OtherUserData": {"it runs another machine", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData.Name = "other" }, false},
-		"NoUserData":    {"it runs another machine", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData = nil }, false},
+		"Empty":         {"the host was released", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image = nil }, false},
+		"OtherImage":    {"the host runs another system", func(h *bmov1alpha1.BareMetalHost) { h.Spec.Image.URL = "http://other" }, false},
+		"OtherUserData": {"the host runs another machine", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData.Name = "other" }, false},
+		"NoUserData":    {"the host runs another machine", func(h *bmov1alpha1.BareMetalHost) { h.Spec.UserData = nil }, false},
 		"Deploy": {
-			"it runs something else",
+			"the host runs another system",
 			func(h *bmov1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "x"} }, false,
 		},
-		"Deleted": {"it is being deleted", func(h *bmov1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }, false},
+		"Deleted": {"the host is being deleted", func(h *bmov1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -130,10 +130,10 @@ func sameReference(a, b *corev1.SecretReference) bool {
 	return *a == *b
 }
 
-// settled returns true if BMO has deprovisioned the host, or deprovisions it while its user lets it move: the deletion
-// of the machine would not move, and no machine claims the host before it is available. It returns false for unknown
-// states, so that no machine claims a host that is still in use. A moved host is not settled until BMO has restored its
-// status: its Node may still run, with the addresses that the Metal3Machine releases.
+// settled returns true if BMO has deprovisioned the host, and for a host that is deprovisioned with the annotation
+// move-while-busy: a move would wait for its machine, and no machine claims the host before it is available. It returns
+// false for unknown states, so that no machine claims a host that is still in use. A moved host is not settled until
+// BMO has restored its status: its Node may still run, with the addresses that the Metal3Machine releases.
 func settled(host *bmov1alpha1.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case bmov1alpha1.StateNone:

@@ -357,7 +357,7 @@ func TestPlanRelease(t *testing.T) {
 			release: release,
 		},
 		"MovesWhileBusy": {
-			reason:  "the deletion of the machine would not travel",
+			reason:  "a move does not take along an object that is being deleted",
 			host:    claimed(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
 			release: release,
 			want: host.ReleaseStep{

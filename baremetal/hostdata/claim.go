@@ -50,25 +50,25 @@ func Claims(data, host string, byHostName bool, pools []Use) []Claim {
 	return claims
 }
 
-// Holder is the kind of the owner of a claim of an address.
-type Holder int
+// Owner is the kind of the owner of a claim of an address.
+type Owner int
 
-// Values of Holder.
+// Values of Owner.
 const (
-	// HeldByData is the Metal3Data that requires the address.
-	HeldByData Holder = iota
+	// OwnedByData means that the Metal3Data that requires the address owns the claim.
+	OwnedByData Owner = iota
 
-	// HeldByPredecessor is an earlier Metal3Data of the same name.
-	HeldByPredecessor
+	// OwnedByPredecessor means that an earlier Metal3Data of the same name owns the claim.
+	OwnedByPredecessor
 
-	// HeldByOther is another object, or none.
-	HeldByOther
+	// OwnedByOther means that another object owns the claim, or none.
+	OwnedByOther
 )
 
 // FoundClaim has the facts about a claim of an address.
 type FoundClaim struct {
-	Name   string
-	Holder Holder
+	Name  string
+	Owner Owner
 
 	// Deleting says that the claim is being deleted.
 	Deleting bool
@@ -132,9 +132,9 @@ func Next(found *FoundClaim) Step {
 	switch {
 	case found == nil:
 		return CreateClaim
-	case found.Holder == HeldByPredecessor:
+	case found.Owner == OwnedByPredecessor:
 		return DiscardClaim
-	case found.Holder == HeldByOther:
+	case found.Owner == OwnedByOther:
 		return AwaitOther
 	case found.Address != nil:
 		return UseAddress

@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// TestEachFieldIsRendered shows that the tables of this package render each field of metaData and networkData, and each
-// value of those that are enumerated.
+// TestEachFieldIsRendered expects that the tables of this package render each field of metaData and networkData, and
+// each enumerated value.
 func TestEachFieldIsRendered(t *testing.T) {
 	spec := templateSchema(t).Properties["spec"]
 	rendered := map[string]bool{}

@@ -35,7 +35,7 @@ func TestIndexes(t *testing.T) {
 		"freed and taken again":             {[]func(*hostdata.Indexes){take(0, 1, 2), free(1), take(1)}, 3},
 		"freed, taken and freed again":      {[]func(*hostdata.Indexes){take(0, 1), free(0), take(0), free(0)}, 0},
 		"freed although it was not in use":  {[]func(*hostdata.Indexes){take(0), free(5)}, 1},
-		"an index that cannot be one":       {[]func(*hostdata.Indexes){take(-1), free(-1)}, 0},
+		"a negative index":                  {[]func(*hostdata.Indexes){take(-1), free(-1)}, 0},
 		"several gaps, in any order of use": {[]func(*hostdata.Indexes){take(5, 3, 0), free(3), take(1)}, 2},
 		"the largest index":                 {[]func(*hostdata.Indexes){take(math.MaxInt32)}, 0},
 		"the largest index after others":    {[]func(*hostdata.Indexes){take(0, 1, math.MaxInt32, 3)}, 2},

@@ -47,7 +47,7 @@ func (n *network) links(path *field.Path, links infrav1.NetworkLinks) []document
 func (n *network) link(path *field.Path, common link, own document) document {
 	own["type"], own["id"], own["mtu"] = common.kind, common.id, common.mtu
 	if common.mtu < smallestMTU {
-		n.refuse(field.Invalid(path.Child("mtu"), common.mtu,
+		n.report(field.Invalid(path.Child("mtu"), common.mtu,
 			"is smaller than any network allows; use 68 to 9000 in a new Metal3DataTemplate"))
 	}
 	if common.name != "" {
@@ -65,7 +65,7 @@ func (n *network) parameters(path *field.Path, parameters []infrav1.BondParamete
 	for _, parameter := range parameters {
 		key := "bond_" + parameter.Name
 		if _, structured := fields[key]; structured {
-			n.refuse(field.Invalid(path.Key(parameter.Name).Child("name"), parameter.Name,
+			n.report(field.Invalid(path.Key(parameter.Name).Child("name"), parameter.Name,
 				"has a field of its own; use that in a new Metal3DataTemplate"))
 			continue
 		}
@@ -94,7 +94,7 @@ func (n *network) mac(path *field.Path, from *infrav1.LinkMAC) string {
 		err = field.Required(path, "set string, fromHostInterface or fromAnnotation in a new Metal3DataTemplate")
 	}
 	if err != nil {
-		n.refuse(err)
+		n.report(err)
 	}
 	return address
 }

@@ -22,7 +22,8 @@ import (
 // manifestsFolder names the variable with the folder of manifests of CAPM3.
 const manifestsFolder = "CAPM3_MANIFESTS"
 
-// templatesOfCAPM3 returns the templates in a manifest of CAPM3, by name, converted and with the defaults of the schema.
+// templatesOfCAPM3 returns the templates in a manifest of CAPM3, by name, converted and with the defaults of the
+// schema.
 func templatesOfCAPM3(t *testing.T, file string) map[string]*infrav1.Metal3DataTemplateSpec {
 	t.Helper()
 	folder := os.Getenv(manifestsFolder)
@@ -63,7 +64,7 @@ func templateOfCAPM3(t *testing.T, file string, document []byte) *infrav1.Metal3
 	if head.APIVersion != infrav1beta1.GroupVersion.String() {
 		t.Fatalf("%s has a Metal3DataTemplate of %s, want %s", file, head.APIVersion, infrav1beta1.GroupVersion)
 	}
-	// The status of an example is not of the type that it should be.
+	// The status of an example has a wrong type.
 	spec, _, _ := bytes.Cut(document, []byte("\nstatus:"))
 	var old infrav1beta1.Metal3DataTemplate
 	if err := sigsyaml.Unmarshal(spec, &old); err != nil {

@@ -217,12 +217,12 @@ func indexValue(e infrav1.MetaDataIndex, index int32) string {
 }
 
 func noAddress(path *field.Path, pool string) *field.Error {
-	return field.Invalid(path, pool, "has given no address; claim one first")
+	return field.Invalid(path, pool, "has no address for the machine; claim one first")
 }
 
 // anotherAddress is the end of a remedy that corrects a pool.
 const anotherAddress = ", then delete the Machine, because an allocated address does not change"
 
 func noPrefix(path *field.Path, pool string) *field.Error {
-	return field.Invalid(path, pool, "gave an address without a prefix; set the prefix of the pool"+anotherAddress)
+	return field.Invalid(path, pool, "allocated an address without a prefix; set the prefix of the pool"+anotherAddress)
 }

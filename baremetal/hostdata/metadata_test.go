@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 )
 
-// metaDataCase is a spec.metaData with what is rendered of it.
+// metaDataCase is a spec.metaData and the expected meta-data.
 type metaDataCase struct {
 	edit     func(*hostdata.Subject)
 	template string
@@ -32,19 +32,19 @@ func metaDataCases() map[string]metaDataCase {
 			template: "objectNames: [{key: a, object: machine}, {key: b, object: metal3machine}, {key: c, object: baremetalhost}]",
 			want:     "{a: machine, b: m3m, c: host, providerid: metal3/host/m3m}",
 		},
-		"an index":                    {template: "indexes: [{key: a}]", want: `a: "2"` + always},
-		"an index with all it has":    {template: "indexes: [{key: a, offset: 10, step: 2, prefix: abc, suffix: def}]", want: "a: abc14def" + always},
-		"an index that counts down":   {template: "indexes: [{key: a, offset: 10, step: -3}]", want: `a: "4"` + always},
-		"an index below zero":         {template: "indexes: [{key: a, offset: -5}]", want: `a: "-3"` + always},
-		"an index beyond 32 bits":     {template: "indexes: [{key: a, offset: 2147483647}]", want: `a: "2147483649"` + always},
-		"the namespace":               {template: "namespaces: [{key: a}]", want: "a: metal3" + always},
-		"labels":                      {template: "fromLabels: [{key: a, object: machine, label: rack}, {key: b, object: metal3machine, label: rack}, {key: c, object: baremetalhost, label: rack}]", want: "{a: m-rack, b: 3-rack, c: h-rack, providerid: metal3/host/m3m}"},
-		"a label that is missing":     {template: "fromLabels: [{key: a, object: machine, label: none}]", want: `a: ""` + always},
-		"annotations":                 {template: "fromAnnotations: [{key: a, object: machine, annotation: pool}, {key: b, object: metal3machine, annotation: pool}, {key: c, object: baremetalhost, annotation: mac}]", want: `{a: pool4, b: pool6, c: "52:54:00:00:00:0c", providerid: metal3/host/m3m}`},
-		"an annotation is missing":    {template: "fromAnnotations: [{key: a, object: machine, annotation: none}]", want: `a: ""` + always},
-		"the MAC of an interface":     {template: "fromHostInterfaces: [{key: a, interface: eth1}]", want: `a: "52:54:00:00:00:02"` + always},
-		"the MAC that the host boots": {template: "fromHostInterfaces: [{key: a, fromBootMAC: true}]", want: `a: "52:54:00:00:00:01"` + always},
-		"what a pool of Metal3 gives": {
+		"an index":                  {template: "indexes: [{key: a}]", want: `a: "2"` + always},
+		"an index with all fields":  {template: "indexes: [{key: a, offset: 10, step: 2, prefix: abc, suffix: def}]", want: "a: abc14def" + always},
+		"an index that counts down": {template: "indexes: [{key: a, offset: 10, step: -3}]", want: `a: "4"` + always},
+		"an index below zero":       {template: "indexes: [{key: a, offset: -5}]", want: `a: "-3"` + always},
+		"an index beyond 32 bits":   {template: "indexes: [{key: a, offset: 2147483647}]", want: `a: "2147483649"` + always},
+		"the namespace":             {template: "namespaces: [{key: a}]", want: "a: metal3" + always},
+		"labels":                    {template: "fromLabels: [{key: a, object: machine, label: rack}, {key: b, object: metal3machine, label: rack}, {key: c, object: baremetalhost, label: rack}]", want: "{a: m-rack, b: 3-rack, c: h-rack, providerid: metal3/host/m3m}"},
+		"a label that is missing":   {template: "fromLabels: [{key: a, object: machine, label: none}]", want: `a: ""` + always},
+		"annotations":               {template: "fromAnnotations: [{key: a, object: machine, annotation: pool}, {key: b, object: metal3machine, annotation: pool}, {key: c, object: baremetalhost, annotation: mac}]", want: `{a: pool4, b: pool6, c: "52:54:00:00:00:0c", providerid: metal3/host/m3m}`},
+		"an annotation is missing":  {template: "fromAnnotations: [{key: a, object: machine, annotation: none}]", want: `a: ""` + always},
+		"the MAC of an interface":   {template: "fromHostInterfaces: [{key: a, interface: eth1}]", want: `a: "52:54:00:00:00:02"` + always},
+		"the boot MAC of the host":  {template: "fromHostInterfaces: [{key: a, fromBootMAC: true}]", want: `a: "52:54:00:00:00:01"` + always},
+		"values of a pool of Metal3": {
 			template: `{ipAddressesFromPool: [{key: a, name: pool4}], prefixesFromPool: [{key: b, name: pool4}], gatewaysFromPool: [{key: c, name: pool6}]}`,
 			want:     `{a: 192.168.0.14, b: "24", c: "2001:db8::1", providerid: metal3/host/m3m}`,
 		},
@@ -53,7 +53,7 @@ func metaDataCases() map[string]metaDataCase {
 			template: `ipAddressesFromPool: [{key: a, name: pool4}, {key: b, name: pool4, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]`,
 			want:     "{a: 192.168.0.14, b: 10.0.0.14, providerid: metal3/host/m3m}",
 		},
-		"what a provider of the IPAM contract gives": {
+		"values of a provider of the IPAM contract": {
 			template: `{ipAddressesFromPool: [{key: a, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], prefixesFromPool: [{key: b, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], gatewaysFromPool: [{key: c, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}], dnsServersFromPool: [{key: d, name: pool6, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}`,
 			want:     `{a: "fd00::14", b: "64", c: "fd00::1", d: "", providerid: metal3/host/m3m}`,
 		},
@@ -63,7 +63,7 @@ func metaDataCases() map[string]metaDataCase {
 			want:     "{a: last, b: pool4, providerid: metal3/host/m3m}",
 		},
 
-		"an interface that the host lacks": {
+		"an interface that is missing on the host": {
 			template: "fromHostInterfaces: [{key: a, interface: eth7}]",
 			problems: []string{`spec.metaData.fromHostInterfaces[a].interface: Invalid value: "eth7"`, "BareMetalHost host", "status.hardware.nics"},
 		},

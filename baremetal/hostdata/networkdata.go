@@ -37,7 +37,7 @@ type network struct {
 	problems  field.ErrorList
 }
 
-func (n *network) refuse(err *field.Error) { n.problems = append(n.problems, err) }
+func (n *network) report(err *field.Error) { n.problems = append(n.problems, err) }
 
 // family has the properties of one IP version.
 type family struct {
@@ -102,20 +102,20 @@ func (n *network) address(path *field.Path, from source, of family) (address, ne
 	given, pool, at := n.given(path, from)
 	if given == nil {
 		if pool == nil && at != nil {
-			n.refuse(field.Required(path.Child("fromPoolRef", "name"),
+			n.report(field.Required(path.Child("fromPoolRef", "name"),
 				"name the pool of the address in a new Metal3DataTemplate"))
 		}
 		return "", ""
 	}
 	n.inFamily(at, *pool, "address", given.Address, of)
 	if given.Prefix == nil {
-		n.refuse(noPrefix(at, pool.Name))
+		n.report(noPrefix(at, pool.Name))
 		return given.Address, ""
 	}
 	mask, valid := of.mask(*given.Prefix)
 	if !valid {
-		n.refuse(field.Invalid(at, pool.Name, fmt.Sprintf("gave the prefix %d, which is not one of %s; correct the pool%s",
-			*given.Prefix, of.name, anotherAddress)))
+		n.report(field.Invalid(at, pool.Name, fmt.Sprintf("allocated the prefix %d, which is not one of %s; correct the "+
+			"pool%s", *given.Prefix, of.name, anotherAddress)))
 	}
 	return given.Address, mask
 }
@@ -125,7 +125,7 @@ func (n *network) address(path *field.Path, from source, of family) (address, ne
 func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.Path) {
 	pool, at, err := from.pool(path, n.subject)
 	if err != nil {
-		n.refuse(err)
+		n.report(err)
 		return nil, nil, nil
 	}
 	if pool == nil {
@@ -133,7 +133,7 @@ func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.
 	}
 	address, found := n.addresses[*pool]
 	if !found {
-		n.refuse(noAddress(at, pool.Name))
+		n.report(noAddress(at, pool.Name))
 		return nil, pool, nil
 	}
 	return &address, pool, at
@@ -141,7 +141,7 @@ func (n *network) given(path *field.Path, from source) (*Address, *Pool, *field.
 
 func (n *network) inFamily(path *field.Path, pool Pool, what, value string, of family) {
 	if !of.parses(value) {
-		n.refuse(field.Invalid(path, pool.Name, "gave the "+what+" "+value+", which is not of "+of.name+
+		n.report(field.Invalid(path, pool.Name, "allocated the "+what+" "+value+", which is not of "+of.name+
 			"; use a pool of "+of.name+" addresses in a new Metal3DataTemplate"))
 	}
 }
@@ -152,11 +152,11 @@ func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of fam
 		route, at := &routes[i], path.Index(i)
 		mask, valid := of.mask(ptr.Deref(route.Prefix, 0))
 		if !valid {
-			n.refuse(field.Invalid(at.Child("prefix"), *route.Prefix, fmt.Sprintf(
+			n.report(field.Invalid(at.Child("prefix"), *route.Prefix, fmt.Sprintf(
 				"is not the length of an %s prefix; use 0 to %d in a new Metal3DataTemplate", of.name, of.bits)))
 		}
 		if !of.parses(route.Network) {
-			n.refuse(field.Invalid(at.Child("network"), route.Network, "is not an "+of.name+
+			n.report(field.Invalid(at.Child("network"), route.Network, "is not an "+of.name+
 				" address; use the network address of the destination in a new Metal3DataTemplate"))
 		}
 		all = append(all, document{
@@ -172,7 +172,7 @@ func (n *network) routes(path *field.Path, routes []infrav1.NetworkRoute, of fam
 func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of family) string {
 	if gateway.String != "" {
 		if !of.parses(gateway.String) {
-			n.refuse(field.Invalid(path.Child("string"), gateway.String, "is not an "+of.name+
+			n.report(field.Invalid(path.Child("string"), gateway.String, "is not an "+of.name+
 				" address; use the address of the gateway in a new Metal3DataTemplate"))
 		}
 		return gateway.String
@@ -197,7 +197,7 @@ func (n *network) services(path *field.Path, services infrav1.NetworkServices) [
 	}
 	given, found := n.addresses[metal3Pool(services.DNSFromIPPool)]
 	if !found {
-		n.refuse(noAddress(path.Child("dnsFromIPPool"), services.DNSFromIPPool))
+		n.report(noAddress(path.Child("dnsFromIPPool"), services.DNSFromIPPool))
 	}
 	for _, address := range given.DNSServers {
 		add(address)

@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 )
 
-// networkDataCase is a spec.networkData with what is rendered of it.
+// networkDataCase is a spec.networkData and the expected network-data.
 type networkDataCase struct {
 	template string
 	want     string
@@ -43,7 +43,7 @@ func networkDataCases() map[string]networkDataCase {
 			template: "links: {bonds: [{id: bond0, bondMode: active-backup, mtu: 1500, bondLinks: [nic0, nic1]}]}",
 			want:     links(`{type: bond, id: bond0, mtu: 1500, bond_mode: active-backup, bond_xmit_hash_policy: "", bond_links: [nic0, nic1]}`),
 		},
-		"a bond with all it has": {
+		"a bond with all fields": {
 			template: `links: {bonds: [{id: bond0, name: team, bondMode: 802.3ad, bondXmitHashPolicy: layer3+4, mtu: 1500, macAddress: {fromHostInterface: eth0}, bondLinks: [nic0], parameters: [{name: miimon, value: 100}, {name: lacp_rate, value: fast}, {name: more, value: {a: [1, true]}}, {name: none}]}]}`,
 			want:     links(`{type: bond, id: bond0, name: team, mtu: 1500, bond_mode: 802.3ad, bond_xmit_hash_policy: layer3+4, bond_links: [nic0], ethernet_mac_address: "52:54:00:00:00:01", bond_miimon: 100, bond_lacp_rate: fast, bond_more: {a: [1, true]}, bond_none: null}`),
 		},
@@ -68,7 +68,7 @@ func networkDataCases() map[string]networkDataCase {
 			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: x, fromPoolRef: {name: y}, fromPoolAnnotation: {object: machine, annotation: pool}}, {id: b, link: l, ipAddressFromIPPool: x, fromPoolRef: {apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool, name: pool4}}]}",
 			want:     networks("{type: ipv4, id: a, link: l, ip_address: 192.168.0.14, netmask: 255.255.255.0, routes: []}, {type: ipv4, id: b, link: l, ip_address: 10.0.0.14, netmask: 255.255.0.0, routes: []}"),
 		},
-		"addresses that the network hands out": {
+		"addresses from DHCP and router advertisements": {
 			template: "networks: {ipv6SLAAC: [{id: c, link: l}], ipv6DHCP: [{id: b, link: l}], ipv4DHCP: [{id: a, link: l}]}",
 			want:     networks("{type: ipv4_dhcp, id: a, link: l, routes: []}, {type: ipv6_dhcp, id: b, link: l, routes: []}, {type: ipv6_slaac, id: c, link: l, routes: []}"),
 		},
@@ -80,7 +80,7 @@ func networkDataCases() map[string]networkDataCase {
 				{network: 10.0.0.0, netmask: 255.0.0.0, gateway: "", services: []},
 				{network: 10.9.0.0, netmask: 255.255.0.0, gateway: "", services: []}]}`),
 		},
-		"gateways of pools that annotations name, where the network hands out the address": {
+		"gateways of pools that annotations name, with addresses from DHCP and SLAAC": {
 			template: `networks: {ipv4DHCP: [{id: a, link: l, routes: [{network: 0.0.0.0, gateway: {fromPoolAnnotation: {object: baremetalhost, annotation: pool}, fromPoolRef: {name: x}}}]}], ipv6SLAAC: [{id: b, link: l, routes: [{network: "::", prefix: 64, gateway: {fromPoolAnnotation: {object: metal3machine, annotation: pool}}}]}]}`,
 			want: networks(`{type: ipv4_dhcp, id: a, link: l, routes: [{network: 0.0.0.0, netmask: 0.0.0.0, gateway: 192.168.0.1, services: []}]},
 				{type: ipv6_slaac, id: b, link: l, routes: [{network: "::", netmask: "ffff:ffff:ffff:ffff::", gateway: "2001:db8::1", services: []}]}`),
@@ -90,7 +90,7 @@ func networkDataCases() map[string]networkDataCase {
 			want:     `{links: [], networks: [], services: [{type: dns, address: 9.9.9.9}, {type: dns, address: "2620:fe::fe"}, {type: dns, address: "2001:4860:4860::8888"}]}`,
 		},
 
-		"a MAC address that is none": {
+		"invalid MAC addresses": {
 			template: "links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {string: \"XX:XX\"}}, {type: phy, id: b, mtu: 1500, macAddress: {fromHostInterface: ib0}}, {type: phy, id: c, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: bad}}}, {type: phy, id: d, mtu: 1500, macAddress: {}}]}",
 			problems: []string{
 				`spec.networkData.links.ethernets[a].macAddress.string: Invalid value: "XX:XX": is not a MAC address; use six pairs of hexadecimal digits, such as 52:54:00:12:34:56, in a new Metal3DataTemplate`,
@@ -99,7 +99,7 @@ func networkDataCases() map[string]networkDataCase {
 				`ethernets[d].macAddress: Required value: set string, fromHostInterface or fromAnnotation in a new Metal3DataTemplate`,
 			},
 		},
-		"an interface that the host lacks": {
+		"an interface that is missing on the host": {
 			template: "links: {vlans: [{id: v, vlanID: 1, vlanLink: b, mtu: 1500, macAddress: {fromHostInterface: eth7}}]}",
 			problems: []string{`links.vlans[v].macAddress.fromHostInterface: Invalid value: "eth7"`, "BareMetalHost host"},
 		},
@@ -107,7 +107,7 @@ func networkDataCases() map[string]networkDataCase {
 			template: "{links: {ethernets: [{type: phy, id: a, mtu: 1500, macAddress: {fromAnnotation: {object: machine, annotation: none}}}]}, networks: {ipv4: [{id: net, link: l, fromPoolAnnotation: {object: baremetalhost, annotation: none}}]}}",
 			problems: []string{`ethernets[a].macAddress.fromAnnotation.annotation: Invalid value: "none": is missing on Machine machine; set the annotation`, `networks.ipv4[net].fromPoolAnnotation.annotation: Invalid value: "none": is missing on BareMetalHost host`},
 		},
-		"an MTU that no network allows": {
+		"an MTU that is too small": {
 			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 12, bondLinks: [x]}]}", problems: []string{"links.bonds[a].mtu: Invalid value: 12", "use 68 to 9000"},
 		},
 		"a parameter with a field of its own": {
@@ -117,12 +117,12 @@ func networkDataCases() map[string]networkDataCase {
 		"addresses of the wrong family": {
 			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool6}], ipv6: [{id: b, link: l, fromPoolRef: {name: pool4}, routes: [{network: "::", gateway: {fromIPPool: pool4}}]}]}`,
 			problems: []string{
-				`networks.ipv4[a].ipAddressFromIPPool: Invalid value: "pool6": gave the address 2001:db8::14, which is not of IPv4; use a pool of IPv4 addresses in a new Metal3DataTemplate`,
-				`networks.ipv6[b].fromPoolRef: Invalid value: "pool4": gave the address 192.168.0.14, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
-				`ipv6[b].routes[0].gateway.fromIPPool: Invalid value: "pool4": gave the gateway 192.168.0.1, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
+				`networks.ipv4[a].ipAddressFromIPPool: Invalid value: "pool6": allocated the address 2001:db8::14, which is not of IPv4; use a pool of IPv4 addresses in a new Metal3DataTemplate`,
+				`networks.ipv6[b].fromPoolRef: Invalid value: "pool4": allocated the address 192.168.0.14, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
+				`ipv6[b].routes[0].gateway.fromIPPool: Invalid value: "pool4": allocated the gateway 192.168.0.1, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`,
 			},
 		},
-		"routes that are none": {
+		"invalid routes": {
 			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool4, routes: [{network: "2001:db8::", prefix: 64, gateway: {string: "fe80::1"}}]}], ipv4DHCP: [{id: c, link: l, routes: [{network: default, gateway: {string: the router}}]}], ipv6: [{id: b, link: l, ipAddressFromIPPool: pool6, routes: [{network: 10.0.0.0, prefix: 129, gateway: {string: 10.0.0.1}}]}]}`,
 			problems: []string{
 				`ipv4[a].routes[0].network: Invalid value: "2001:db8::": is not an IPv4 address; use the network address of the destination in a new Metal3DataTemplate`,
@@ -138,11 +138,11 @@ func networkDataCases() map[string]networkDataCase {
 		"pools without a usable prefix": {
 			template: "networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: bare}, {id: b, link: l, ipAddressFromIPPool: beyond}]}",
 			problems: []string{
-				`ipv4[a].ipAddressFromIPPool: Invalid value: "bare": gave an address without a prefix; set the prefix of the pool, then delete the Machine, because an allocated address does not change`,
-				`ipv4[b].ipAddressFromIPPool: Invalid value: "beyond": gave the prefix 64, which is not one of IPv4; correct the pool, then delete the Machine, because an allocated address does not change`,
+				`ipv4[a].ipAddressFromIPPool: Invalid value: "bare": allocated an address without a prefix; set the prefix of the pool, then delete the Machine, because an allocated address does not change`,
+				`ipv4[b].ipAddressFromIPPool: Invalid value: "beyond": allocated the prefix 64, which is not one of IPv4; correct the pool, then delete the Machine, because an allocated address does not change`,
 			},
 		},
-		"pools that gave no address": {
+		"pools without an address": {
 			template: "{networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: none, routes: [{network: 0.0.0.0, gateway: {fromIPPool: none}}]}, {id: b, link: l}]}, services: {dnsFromIPPool: none}}",
 			problems: []string{"ipv4[a].ipAddressFromIPPool", "routes[0].gateway.fromIPPool", "ipv4[b].fromPoolRef.name: Required value: name the pool of the address in a new Metal3DataTemplate", "services.dnsFromIPPool"},
 		},
@@ -155,7 +155,7 @@ func TestNetworkData(t *testing.T) {
 	}
 }
 
-// testNetworkData renders a template as it is, and as it is after v1beta1 wrote it.
+// testNetworkData renders a template directly, and after a conversion to v1beta1 and back.
 func testNetworkData(t *testing.T, tc networkDataCase) {
 	template := read[infrav1.NetworkData](t, tc.template)
 	got, err := hostdata.NetworkData(&template, subject(), addresses())

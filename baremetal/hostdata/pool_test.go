@@ -50,7 +50,7 @@ func TestPools(t *testing.T) {
 				"ipam.metal3.io/IPPool/pool4 from spec.networkData.networks.ipv4DHCP[c].routes[0].gateway.fromPoolAnnotation",
 			},
 		},
-		"a gateway that a string names needs no pool": {
+		"a gateway in a string requires no pool": {
 			template: "networkData: {networks: {ipv4DHCP: [{id: a, link: l, routes: [{network: 0.0.0.0, gateway: {string: 10.0.0.1, fromIPPool: p}}]}]}}",
 		},
 		"an annotation wins over the other sources, and those are not claimed": {

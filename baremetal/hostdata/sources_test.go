@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// sourceCases are the values of network-data that several fields share: each source of each MAC address, address and
-// gateway, and each enumerated type.
+// sourceCases returns a case for each source of each MAC address, address and gateway, and for each enumerated type.
 func sourceCases() map[string]networkDataCase {
 	cases := map[string]networkDataCase{}
 	for _, part := range []map[string]networkDataCase{typeCases(), macCases(), addressCases(), routeCases()} {
@@ -17,7 +16,7 @@ func sourceCases() map[string]networkDataCase {
 	return cases
 }
 
-// typeCases render each type of interface, each mode of a bond and each hash policy.
+// typeCases returns cases for each type of interface, each mode of a bond and each hash policy.
 func typeCases() map[string]networkDataCase {
 	links := func(templates, wants []string, list string) networkDataCase {
 		return networkDataCase{
@@ -45,7 +44,7 @@ func typeCases() map[string]networkDataCase {
 	return cases
 }
 
-// macCases render the MAC address of each kind of link from each source.
+// macCases returns cases for the MAC address of each kind of link from each source.
 func macCases() map[string]networkDataCase {
 	sources := map[string]string{
 		`string: "52:54:00:00:00:99"`:                              "52:54:00:00:00:99",
@@ -73,7 +72,7 @@ func macCases() map[string]networkDataCase {
 	return cases
 }
 
-// ipFamily is what a family has in the tables of addresses and routes.
+// ipFamily has the values of one IP family for the tables of addresses and routes.
 type ipFamily struct {
 	// name of the family, of its pools, and of the annotation that names a pool.
 	name, pool string
@@ -114,7 +113,7 @@ func (f ipFamily) poolSources(nameField string) map[string]bool {
 	}
 }
 
-// addressCases render a static address of each family from each source.
+// addressCases returns cases for a static address of each family from each source.
 func addressCases() map[string]networkDataCase {
 	cases := map[string]networkDataCase{}
 	for _, family := range families() {
@@ -133,7 +132,7 @@ func addressCases() map[string]networkDataCase {
 	return cases
 }
 
-// routeCases render a route of each kind of network, with its gateway from each source and DNS servers.
+// routeCases returns cases for a route of each kind of network, with its gateway from each source and DNS servers.
 func routeCases() map[string]networkDataCase {
 	cases := map[string]networkDataCase{}
 	for _, family := range families() {

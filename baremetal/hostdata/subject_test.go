@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// subject is the machine of all tests: index 2, two network interfaces, annotations and labels on each object.
+// subject returns the machine of all tests: index 2, two network interfaces, annotations and labels on each object.
 func subject() hostdata.Subject {
 	machine := build.Machine("machine", "cluster")
 	machine.Labels = map[string]string{"rack": "m-rack"}
@@ -73,7 +73,7 @@ func read[T any](t *testing.T, content string) T {
 	return into
 }
 
-// check compares rendered YAML with what is wanted, or the error with all parts that its message is to name.
+// check compares rendered YAML with the expected one, or requires all parts in the message of the error.
 func check(t *testing.T, want string, problems []string, got []byte, err error) {
 	t.Helper()
 	if len(problems) > 0 {
@@ -82,7 +82,7 @@ func check(t *testing.T, want string, problems []string, got []byte, err error) 
 		}
 		for _, part := range problems {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("the error does not say %q:\n%v", part, err)
+				t.Errorf("the error does not contain %q:\n%v", part, err)
 			}
 		}
 		return

@@ -44,7 +44,7 @@ const (
 const (
 	SettingsFile    = "guard.json"
 	DHCPFile        = "dnsmasq.conf"
-	HtpasswdFile    = "auth/htpasswd" //nolint:gosec // The name of a file, not what is in it.
+	HtpasswdFile    = "auth/htpasswd" //nolint:gosec // The path of a file, not a password.
 	CertificateFile = "tls/tls.crt"
 	KeyFile         = "tls/tls.key"
 	AuthorityFile   = "tls/ca.crt"
@@ -233,7 +233,7 @@ func (c Config) check() error {
 	case c.ClusterID == "":
 		return errors.New("clusterID is empty; conductors of all clusters would have the same name")
 	case len(c.VirtualIPs) == 0:
-		return errors.New("there is no VIP; Ironic would choose one of the node")
+		return errors.New("there is no VIP; Ironic would choose an address of the node")
 	case c.Images.Guard == "":
 		return errors.New("image of the guard is empty; set the image of this release")
 	case c.Ports.API < 1 || c.Ports.Image < 1 || c.Ports.ImageTLS < 1:

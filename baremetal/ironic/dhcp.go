@@ -28,9 +28,9 @@ const leases = StateDirectory + "/leases"
 // DNSMasq returns the configuration of the DHCP server. It returns an error without a DHCP configuration.
 //
 // The configuration of the image of Ironic is not used: it answers on every node, sends clients to the address of the
-// node instead of the VIP, and refuses clients whose lease another node gave. Instead:
+// node instead of the VIP, and rejects clients with a lease of another node. Instead:
 //
-//   - With dhcp-authoritative, a new holder accepts the renewal of unknown leases. It requires a single server on the
+//   - With dhcp-authoritative, a new VIP holder renews unknown leases. The option requires a single server on the
 //     network, so the process runs only on the VIP holder.
 //   - dhcp-boot has a third field, the address of the next server. The second field is only a name.
 //   - Option 54, the identifier of the server, has its default: with the VIP, dnsmasq would refuse its own clients.

@@ -25,7 +25,7 @@ const (
 	optionArchitecture = 61
 )
 
-// TestDHCP6Behaviour asks the real dnsmasq for a boot program over IPv6.
+// TestDHCP6Behaviour requests a boot program from the real dnsmasq over IPv6.
 func TestDHCP6Behaviour(t *testing.T) {
 	for name, device := range map[string]string{"named": "provisioning", "chosen": ""} {
 		t.Run(name, func(t *testing.T) { dhcp6Behaviour(t, device) })
@@ -49,7 +49,7 @@ func dhcp6Behaviour(t *testing.T, device string) {
 	}
 }
 
-// bootFile is what a server offers to a machine of an architecture.
+// bootFile returns the boot file that the server offers for an architecture.
 func bootFile(t *testing.T, namespace netns.NsHandle, architecture uint16) string {
 	t.Helper()
 	packet := solicit(architecture)
@@ -81,7 +81,7 @@ func bootFile(t *testing.T, namespace netns.NsHandle, architecture uint16) strin
 		return err
 	})
 	if err != nil {
-		t.Fatalf("asking for an address: %v", err)
+		t.Fatalf("requesting an address: %v", err)
 	}
 	for rest := answer[4:]; len(rest) >= 4; {
 		length := int(binary.BigEndian.Uint16(rest[2:]))
@@ -93,7 +93,7 @@ func bootFile(t *testing.T, namespace netns.NsHandle, architecture uint16) strin
 	return ""
 }
 
-// solicitUntilAnswered sends until the answer to this packet comes. The client has no address of its own for a moment,
+// solicitUntilAnswered sends until the answer to this packet arrives. At first, the client may have no address,
 // and the server may not be up.
 func solicitUntilAnswered(ctx context.Context, socket int, servers unix.Sockaddr, packet []byte) ([]byte, error) {
 	answer := make([]byte, 1500)

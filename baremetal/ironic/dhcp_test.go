@@ -39,7 +39,7 @@ func TestDHCPBehaviour(t *testing.T) {
 		offer.check(t, fmt.Sprintf("architecture %d", architecture), want)
 	}
 	ask(t, client, discover(7, true)).check(t, "iPXE", "http://172.22.0.2:6180/boot.ipxe")
-	// dnsmasq renews a lease that another node gave.
+	// dnsmasq renews a lease of another node.
 	give(t, client, "client", "172.22.0.123/24")
 	renewed := ask(t, client, rebind(netip.MustParseAddr("172.22.0.123")))
 	if kind := renewed.options[53]; string(kind) != "\x05" || renewed.address != netip.MustParseAddr("172.22.0.123") {
@@ -128,7 +128,7 @@ func dnsmasq(t *testing.T) string {
 		t.Skip("dnsmasq is not installed")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root makes network namespaces")
+		t.Skip("only root can create network namespaces")
 	}
 	return program
 }
@@ -142,7 +142,7 @@ func cable(t *testing.T, addresses ...string) (server, client netns.NsHandle) {
 			return err
 		})
 		if err != nil {
-			t.Skipf("no network namespace can be made: %v", err)
+			t.Skipf("creating a network namespace: %v", err)
 		}
 		t.Cleanup(func() { _ = namespace.Close() })
 	}
@@ -155,7 +155,7 @@ func cable(t *testing.T, addresses ...string) (server, client netns.NsHandle) {
 		LinkAttrs: netlink.LinkAttrs{Name: "provisioning"}, PeerName: "client", PeerNamespace: netlink.NsFd(int(client)),
 	}
 	if err := handle.LinkAdd(link); err != nil {
-		t.Skipf("no cable can be made: %v", err)
+		t.Skipf("creating a veth pair: %v", err)
 	}
 	for _, address := range addresses {
 		give(t, server, "provisioning", address)
@@ -231,12 +231,12 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 		_ = command.Wait()
 		_ = log.Close()
 		if content, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("dnsmasq says:\n%s", content)
+			t.Logf("log of dnsmasq:\n%s", content)
 		}
 	})
 }
 
-// flags are what the pod tells dnsmasq beside the file, after the gate has named the interface.
+// flags returns the flags of dnsmasq in the pod, with the name of the interface.
 func flags(t *testing.T, config ironic.Config) []string {
 	t.Helper()
 	pods, err := ironic.Pods(config)
@@ -355,7 +355,7 @@ func ask(t *testing.T, namespace netns.NsHandle, packet []byte) offer {
 		return err
 	})
 	if err != nil {
-		t.Fatalf("asking for an address: %v", err)
+		t.Fatalf("requesting an address: %v", err)
 	}
 	return parse(t, answer)
 }

@@ -14,12 +14,12 @@
 // Ironic gets its address in a variable (IRONIC_IP without PROVISIONING_IP) instead of waiting for it, because only a
 // node with a healthy Ironic gets the VIP. Each node has its own conductor name.
 //
-// When the VIP leaves a node, its Ironic must stop at once: when another node serves the hosts, its database is
-// outdated, and Ironic would change the power of hosts. Therefore Ironic runs behind the gate of the guard. The kernel
-// notifies the gate when the VIP is removed, and the gate stops all processes of Ironic. If the VIP returns before
-// another node can have held it, Ironic continues. Otherwise the gate kills Ironic, and its container ends. The kubelet
-// starts a new container without the files of the previous one. After several such ends the kubelet waits longer, and a
-// warm standby is not healthy until then.
+// When the VIP leaves a node, the Ironic of the node must stop at once: its database is outdated as soon as another
+// node serves the hosts, and it would change the power of hosts. Therefore Ironic runs behind the gate of the guard.
+// The kernel notifies the gate when the VIP is removed, and the gate stops all processes of Ironic. If the VIP returns
+// before another node can have held it, Ironic continues. Otherwise the gate kills Ironic, and its container ends. The
+// kubelet starts a new container without the files of the previous one. After several such ends the kubelet waits
+// longer, and a warm standby is not healthy until then.
 //
 // The probes of upstream are not used: they restart a slow Ironic, and a restarted Ironic loses its database. Ironic
 // has no liveness probe. The guard checks Ironic, and hands the VIP over if it is not healthy.

@@ -48,7 +48,7 @@ func foreign(t *testing.T) []corev1.Container {
 	return slices.DeleteFunc(rendered(t), func(c corev1.Container) bool { return c.Image == full().Images.Guard })
 }
 
-// namesInTheTable returns all that the table says the pods set.
+// namesInTheTable returns the names in the first column of the table.
 func namesInTheTable(t *testing.T) []string {
 	t.Helper()
 	var names []string

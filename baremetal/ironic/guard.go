@@ -38,7 +38,7 @@ const (
 	toolsDirectory = "/tools"
 )
 
-// owner is the user and group of the image of Ironic.
+// User and group of the image of Ironic.
 const (
 	userOfIronic  = 997
 	groupOfIronic = 994
@@ -56,7 +56,7 @@ const (
 const private = "/private"
 
 // passwordFile is the file with the users of the API, as the web server of the image reads it.
-const passwordFile = "/conf/ironic/htpasswd" //nolint:gosec // The name of a file, not what is in it.
+const passwordFile = "/conf/ironic/htpasswd" //nolint:gosec // The path of a file, not a password.
 
 // trustedAuthorities is the path of TrustedAuthoritiesFile in the containers.
 const trustedAuthorities = "/certs/ca/trusted/tls.crt"

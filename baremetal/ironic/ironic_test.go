@@ -311,7 +311,7 @@ func complete(t *testing.T, spec corev1.PodSpec) {
 		}
 	}
 	if !spec.HostNetwork || spec.DNSPolicy != corev1.DNSDefault || *spec.AutomountServiceAccountToken {
-		t.Errorf("the pod needs something of the cluster: %+v", spec)
+		t.Errorf("the pod requires objects of the cluster: %+v", spec)
 	}
 }
 
@@ -366,10 +366,10 @@ func TestRefuses(t *testing.T) {
 		want   string
 	}{
 		"no cluster": {
-			reason: "identity", want: "clusterID is empty", change: func(c *ironic.Config) { c.ClusterID = "" },
+			reason: "the clusterID identifies conductors", want: "clusterID is empty", change: func(c *ironic.Config) { c.ClusterID = "" },
 		},
 		"no address": {
-			reason: "nothing to serve on", want: "there is no VIP",
+			reason: "Ironic would listen on the address of the node", want: "there is no VIP",
 			change: func(c *ironic.Config) { c.VirtualIPs = nil },
 		},
 		"no guard": {
@@ -377,18 +377,18 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.Images.Guard = "" },
 		},
 		"no port": {
-			reason: "port 0 is any", want: "all three are required", change: func(c *ironic.Config) { c.Ports.Image = 0 },
+			reason: "port 0 means any port", want: "all three are required", change: func(c *ironic.Config) { c.Ports.Image = 0 },
 		},
 		"kubelet without kubeconfig": {
-			reason: "the guard would have no server to ask", want: `path "" of the kubelet is not an absolute path`,
+			reason: "the guard could not read its Node", want: `path "" of the kubelet is not an absolute path`,
 			change: func(c *ironic.Config) { c.Kubelet = &ironic.Kubelet{} },
 		},
 		"kubelet on top of the state": {
-			reason: "nothing could be written there", want: `path "/run" of the kubelet overlaps with /run/metal3-ironic`,
+			reason: "the guard could not write its state", want: `path "/run" of the kubelet overlaps with /run/metal3-ironic`,
 			change: func(c *ironic.Config) { c.Kubelet.Directories = []string{"/run"} },
 		},
 		"kubelet in the files": {
-			reason: "they are read-only", want: "overlaps with /etc/kubernetes/metal3-ironic",
+			reason: "the files of the node are read-only", want: "overlaps with /etc/kubernetes/metal3-ironic",
 			change: func(c *ironic.Config) { c.Kubelet.Files = []string{"/etc/kubernetes/metal3-ironic/tls/ca.crt"} },
 		},
 		"kubelet instead of keepalived": {
@@ -396,11 +396,11 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.Kubelet.Directories = []string{"/usr/sbin"} },
 		},
 		"kubelet twice": {
-			reason: "no pod has two mounts in one place", want: "is there twice",
+			reason: "no pod has two mounts at one path", want: "is listed twice",
 			change: func(c *ironic.Config) { c.Kubelet.Files = []string{ironic.KubeconfigOfKubeadm} },
 		},
 		"range of another family": {
-			reason: "no server has it", want: "has no VIP of its family",
+			reason: "DHCP requires a VIP of the same family", want: "has no VIP of its family",
 			change: func(c *ironic.Config) { c.DHCP = dhcp6() },
 		},
 		"families mixed": {
@@ -420,18 +420,18 @@ func TestRefuses(t *testing.T) {
 			change: func(c *ironic.Config) { c.DHCP.Begin = netip.MustParseAddr("172.22.0.1") },
 		},
 		"short lease": {
-			reason: "dnsmasq makes two minutes of it", want: "use at least 2m0s",
+			reason: "dnsmasq raises it to two minutes", want: "use at least 2m0s",
 			change: func(c *ironic.Config) { c.DHCP.LeaseTime = time.Second },
 		},
 		"gateway over IPv6": {
-			reason: "there is no such option", want: "cannot be handed out over IPv6",
+			reason: "DHCPv6 has no such option", want: "cannot be handed out over IPv6",
 			change: func(c *ironic.Config) {
 				c.VirtualIPs, c.DHCP = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}, dhcp6()
 				c.DHCP.Gateway = netip.MustParseAddr("fd00:172:22::1")
 			},
 		},
 		"large network of IPv6": {
-			reason: "dnsmasq refuses it", want: "use a prefix of 64 or longer",
+			reason: "dnsmasq rejects it", want: "use a prefix of 64 or longer",
 			change: func(c *ironic.Config) {
 				c.VirtualIPs, c.DHCP = []netip.Addr{netip.MustParseAddr("fd00:172:22::2")}, dhcp6()
 				c.DHCP.Network = netip.MustParsePrefix("fd00:172:22::/48")

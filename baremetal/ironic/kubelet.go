@@ -32,8 +32,9 @@ func KubeletOfKubeadm() *Kubelet {
 	return &Kubelet{Kubeconfig: KubeconfigOfKubeadm, Directories: []string{CertificatesOfKubeadm}}
 }
 
-// taken are the directories and programs of the guard's container. The last ones contain the programs of the image.
-func taken() []string {
+// guardPaths are the directories and programs of the guard's container. The last ones contain the programs of the
+// image.
+func guardPaths() []string {
 	return []string{
 		NodeDirectory, StateDirectory, CacheDirectory, SharedDirectory, GuardProgram,
 		"/dev", "/proc", "/sys", "/bin", "/lib", "/lib64", "/sbin", "/usr",
@@ -47,10 +48,10 @@ func MountProblem(place string) string {
 	if !clean || strings.ContainsFunc(place, unicode.IsSpace) {
 		return "is not an absolute path in its shortest form; write it like " + KubeconfigOfKubeadm
 	}
-	for _, own := range taken() {
+	for _, own := range guardPaths() {
 		if within(place, own) || within(own, place) {
-			return fmt.Sprintf("overlaps with %s, which the container of the guard has itself; name only what the kubeconfig "+
-				"refers to, and keep that elsewhere", own)
+			return fmt.Sprintf("overlaps with %s of the guard container; list only paths in the kubeconfig, and keep those "+
+				"files elsewhere", own)
 		}
 	}
 	return ""
@@ -91,7 +92,7 @@ func (k *Kubelet) check() error {
 	for _, place := range k.places() {
 		problem := MountProblem(place.path)
 		if seen[place.path] {
-			problem = "is there twice; name each path once"
+			problem = "is listed twice; list each path once"
 		}
 		if problem != "" {
 			problems = append(problems, fmt.Errorf("path %q of the kubelet %s", place.path, problem))

@@ -93,9 +93,9 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 }
 
 // prepareContainer fills the folders of the pod. A reboot empties those in memory. It must be the first init container,
-// because the kubelet always starts the first one in a new sandbox. If the kubelet still knows the last one as
-// completed in the old sandbox, it skips the others, and does not wait for the first one: Ironic and its web server
-// then fail until their files are there.
+// because the kubelet always starts the first one in a new sandbox. If the last one completed in the old sandbox, the
+// kubelet may skip the others, and does not wait for the first one: Ironic and its web server then fail until their
+// files exist.
 //
 // It copies the program of the guard for containers of other images. For Ironic it copies files as root: only root can
 // read the files of the node, and Ironic does not run as root. It changes the owner of its copies, and must overwrite

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
-// TestResources gives containers other resources than those of the provider.
+// TestResources overrides resources of containers.
 func TestResources(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		amounts := corev1.ResourceList{}
@@ -45,12 +45,12 @@ func TestResources(t *testing.T) {
 			pod:    0, container: "httpd", want: list("10m", "64Mi"), most: list("10m", ""),
 		},
 		"an init container": {
-			reason: "it unpacks the ramdisk",
+			reason: "the container unpacks the ramdisk",
 			given:  map[string]corev1.ResourceRequirements{"download": {Requests: list("", "1Gi")}},
 			pod:    0, container: "download", want: list("20m", "1Gi"),
 		},
-		"another one": {
-			reason: "each has its own",
+		"another container": {
+			reason: "each container has its own resources",
 			given:  map[string]corev1.ResourceRequirements{"httpd": {Requests: list("2", "2Gi")}},
 			pod:    0, container: "ironic", want: list("100m", "320Mi"),
 		},

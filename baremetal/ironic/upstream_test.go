@@ -57,7 +57,7 @@ func upstream(t *testing.T, test func(image source)) {
 	}
 }
 
-// TestDHCPOffersTheFirmwareOfTheImage compares the names of boot programs with those that the image would offer itself.
+// TestDHCPOffersTheFirmwareOfTheImage compares the names of boot programs with those in the DHCP settings of the image.
 func TestDHCPOffersTheFirmwareOfTheImage(t *testing.T) {
 	upstream(t, dhcpOffersTheFirmwareOfTheImage)
 }
@@ -101,7 +101,7 @@ func commandOfIronic(t *testing.T) []string {
 	return pods[0].Spec.Containers[0].Command
 }
 
-// TestSweepsWhatTheImageLeaves: what Ironic of the image fills or appends to, and does not use again, is deleted.
+// TestSweepsWhatTheImageLeaves expects that the gate deletes files that Ironic of the image writes and never reuses.
 func TestSweepsWhatTheImageLeaves(t *testing.T) {
 	upstream(t, func(image source) {
 		template, script := image.read("ironic-config/ironic.conf.j2"), image.read("scripts/runironic")
@@ -127,7 +127,7 @@ func TestSweepsWhatTheImageLeaves(t *testing.T) {
 	})
 }
 
-// TestSocketOfTheImage: the guard asks Ironic where the image has it listen, and the web server on a path that is open.
+// TestSocketOfTheImage expects that the guard probes the socket of the image, and a path that requires no password.
 func TestSocketOfTheImage(t *testing.T) {
 	upstream(t, socketOfTheImage)
 }
@@ -140,12 +140,12 @@ func socketOfTheImage(image source) {
 	}
 	open := regexp.MustCompile(`<Location ~ "\^/\(v1/\?\)\?\$" >\s+Require all granted`)
 	if template := image.read("ironic-config/httpd-ironic-api.conf.j2"); !open.MatchString(template) {
-		t.Error("the web server of the image asks for a password on /v1")
+		t.Error("the web server of the image requires a password on /v1")
 	}
 }
 
-// TestAuthoritiesOfTheImage: Ironic of the image verifies BMCs with all files of a folder, and image servers with the
-// file that a variable names.
+// TestAuthoritiesOfTheImage expects that Ironic of the image verifies BMCs with all files of a folder, and image
+// servers with the file that a variable names.
 func TestAuthoritiesOfTheImage(t *testing.T) {
 	upstream(t, authoritiesOfTheImage)
 }
@@ -181,9 +181,9 @@ func authoritiesOfTheImage(image source) {
 	}
 }
 
-// row is one of the table of what the pods use of the images.
+// row is a row of the table of settings of the images.
 type row struct {
-	// names are what is set, and files are what reads it.
+	// names are the settings, and files are the scripts that read them.
 	names, files []string
 	versions     string
 }
@@ -218,8 +218,8 @@ func documented(t *testing.T) []row {
 	return rows
 }
 
-// TestVariablesOfTheImage: the image reads each variable that the pods set, where and in the versions that the
-// documentation says.
+// TestVariablesOfTheImage expects that the image reads each variable of the pods, in the files and versions of the
+// documentation.
 func TestVariablesOfTheImage(t *testing.T) { upstream(t, variablesOfTheImage) }
 
 func variablesOfTheImage(image source) {

@@ -15,7 +15,7 @@ type story struct {
 	family  string
 	unicast bool
 
-	// each is how many addresses a holder has.
+	// each is the number of VIPs of a holder.
 	each int
 }
 
@@ -44,31 +44,31 @@ func (s *story) configs() map[string]keepalived.Config {
 	return configs
 }
 
-// holder is how the world says that a node holds all addresses.
+// holder returns the result of holding if the node holds all VIPs.
 func (s *story) holder(name string) string {
 	return fmt.Sprintf("%s:%d", name, s.each)
 }
 
-func (s *story) sayAll(file, word string) {
+func (s *story) trackAll(file, word string) {
 	for name := range s.nodes {
-		s.say(name, file, word)
+		s.track(name, file, word)
 	}
 }
 
-// calm is an interval for a busy machine: no node counts as dead in less than a second and a half. A while
-// is longer than any node would wait.
+// calm is an interval for a busy machine: a takeover takes at least a second and a half. The constant while is longer
+// than any takeover.
 const (
 	calm  = 500 * time.Millisecond
 	while = 5 * calm
 )
 
-// TestBehaviour tells the handover with the real keepalived: its own check of the file does not find what it ignores.
+// TestBehaviour runs the handover with the real keepalived: its check of the file does not report ignored options.
 func TestBehaviour(t *testing.T) {
 	for _, family := range []string{"v4", "v6", "dual"} {
 		for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
 			t.Run(family+"-"+mode, func(t *testing.T) {
 				if testing.Short() && family != "dual" {
-					t.Skip("the nightly tests run each family alone, the short ones both together")
+					t.Skip("a short test runs only both families together")
 				}
 				t.Parallel()
 				s := newStory(t, family, unicast, calm)
@@ -80,8 +80,8 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// TestTimersOfARollout has nodes that miss three advertisements of one second beside nodes with the defaults, as the
-// rollout of another interval does. A standby counts in intervals of the holder, so it takes over from a dead holder only.
+// TestTimersOfARollout mixes nodes with an interval of one second and nodes with the defaults, as in a rollout of
+// another interval. A standby counts in intervals of the holder, so it takes over only from a holder that lost power.
 func TestTimersOfARollout(t *testing.T) {
 	before := keepalived.Timers{Interval: time.Second}
 	now := keepalived.Timers{Interval: keepalived.DefaultAdvertisementInterval, Within: keepalived.DefaultTakeoverWithin}
@@ -99,39 +99,39 @@ func TestTimersOfARollout(t *testing.T) {
 					s.start(node, config)
 				}
 			}
-			s.sayAll("ironic-ok", "1")
-			s.say("a", "armed", "1")
-			s.until("the first one takes the addresses", s.holder("a"))
-			s.say("b", "armed", "1")
-			s.stays("the standby hears the holder", s.holder("a"), 3*before.DownTime(1))
+			s.trackAll("ironic-ok", "1")
+			s.track("a", "armed", "1")
+			s.until("the first armed node takes the VIP", s.holder("a"))
+			s.track("b", "armed", "1")
+			s.stays("the standby receives advertisements", s.holder("a"), 3*before.DownTime(1))
 			s.crash("a")
 			s.until("the holder loses power", s.holder("b"))
 		})
 	}
 }
 
-// build is the time before the move: no node may hold a VIP, then the management side alone.
+// build is the state before the move: at first no node may hold a VIP, then only the management side.
 func (s *story) build() {
-	s.stays("nothing is said", "", while)
-	s.sayAll("ironic-ok", "1")
+	s.stays("no track file is written", "", while)
+	s.trackAll("ironic-ok", "1")
 	s.stays("Ironic is healthy everywhere and no node is armed", "", while)
-	s.sayAll("ironic-ok", "0")
-	s.sayAll("armed", "1")
+	s.trackAll("ironic-ok", "0")
+	s.trackAll("armed", "1")
 	s.stays("all are armed and Ironic is healthy nowhere", "", while)
-	s.sayAll("armed", "0")
-	s.sayAll("ironic-ok", "1")
-	s.say("m", "armed", "1")
+	s.trackAll("armed", "0")
+	s.trackAll("ironic-ok", "1")
+	s.track("m", "armed", "1")
 	s.until("management alone is armed", s.holder("m"))
-	s.stays("and no other node follows", s.holder("m"), while)
+	s.stays("no other node holds the VIP", s.holder("m"), while)
 }
 
-// one waits until a or b holds the addresses and says who it is. Their ranks lie so few milliseconds apart that a busy
-// machine may turn them around, which does no harm. Two that miss the holder at the same moment may both take the
-// addresses until they hear one another, so who it is shows when nothing changes any longer.
+// one waits until either a or b holds the VIPs, and returns the holder first. On a busy machine, the lower rank may
+// win, because the delays differ by a few milliseconds. Both may hold the VIPs until they receive the advertisements of
+// each other, so one waits for a settled state.
 func (s *story) one(what string) (holder, other string) {
 	s.until(what, s.holder("a"), s.holder("b"))
 	s.settled(while)
-	if s.until(what+" and all agree", s.holder("a"), s.holder("b")); s.holding() == s.holder("a") {
+	if s.until(what+", settled", s.holder("a"), s.holder("b")); s.holding() == s.holder("a") {
 		return "a", "b"
 	}
 	return "b", "a"
@@ -139,44 +139,44 @@ func (s *story) one(what string) (holder, other string) {
 
 // handOver is the move, with a step back, and the loss of the management side.
 func (s *story) handOver() (holder, other string) {
-	s.sayAll("armed", "1")
+	s.trackAll("armed", "1")
 	s.stays("all are armed", s.holder("m"), while)
-	s.say("m", "armed", "0")
+	s.track("m", "armed", "0")
 	s.one("management is demoted")
-	s.say("m", "armed", "1")
+	s.track("m", "armed", "1")
 	s.until("management is armed again and reclaims the VIP after its delay", s.holder("m"))
 	s.crash("m")
 	return s.one("management loses power")
 }
 
-// failOver loses one thing after the other on the control plane. No node reclaims a VIP. It ends where it began, with
-// the other node lost.
+// failOver breaks the holder in several ways. No node reclaims a VIP. At the end, the first holder has the VIPs again
+// and the other node has lost power.
 func (s *story) failOver(a, b string) (holder string) {
 	s.remove(a, "ironic-ok")
-	s.until("the health of the holder is not known", s.holder(b))
-	s.say(a, "ironic-ok", "1")
-	s.stays("it is healthy again", s.holder(b), while)
-	s.say(b, "armed", "perhaps")
-	s.until("the holder is armed with garbage", s.holder(a))
-	s.say(b, "armed", "1")
-	s.stays("it is armed again", s.holder(a), while)
+	s.until("the health file of the holder is missing", s.holder(b))
+	s.track(a, "ironic-ok", "1")
+	s.stays("the first holder is healthy again", s.holder(b), while)
+	s.track(b, "armed", "perhaps")
+	s.until("the armed file of the holder is invalid", s.holder(a))
+	s.track(b, "armed", "1")
+	s.stays("the second holder is armed again", s.holder(a), while)
 	s.kill(a, syscall.SIGTERM)
 	s.until("keepalived of the holder is stopped", s.holder(b))
 	s.start(a, s.configs()[a])
-	s.stays("it is started, and Ironic was not looked at yet", s.holder(b), while)
-	s.say(a, "ironic-ok", "1")
-	s.stays("it is back", s.holder(b), while)
+	s.stays("keepalived is started, and the health is unknown", s.holder(b), while)
+	s.track(a, "ironic-ok", "1")
+	s.stays("the first holder is healthy again", s.holder(b), while)
 	s.crash(b)
 	s.until("the holder loses power", s.holder(a))
 	return a
 }
 
-// goBack is the way back to a management side, which begins with an Ironic of its own.
+// goBack hands the VIPs back to a new management side.
 func (s *story) goBack(holder string) {
 	s.add("n", 10)
 	s.start("n", s.configs()["m"])
-	s.say("n", "armed", "1")
-	s.stays("a new management side whose Ironic is not up", s.holder(holder), while)
-	s.say("n", "ironic-ok", "1")
-	s.until("its Ironic is up", s.holder("n"))
+	s.track("n", "armed", "1")
+	s.stays("Ironic of the new management side is not healthy", s.holder(holder), while)
+	s.track("n", "ironic-ok", "1")
+	s.until("Ironic of the new management side is healthy", s.holder("n"))
 }

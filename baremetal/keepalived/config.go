@@ -22,7 +22,7 @@ type Role int
 
 // Values of Role.
 const (
-	// ControlPlane takes the VIPs when no node holds them, and keeps them.
+	// ControlPlane takes the VIPs when no node holds them, and does not preempt a holder.
 	ControlPlane Role = iota
 
 	// Management has the highest priority, and takes the VIPs from a control-plane node.
@@ -59,8 +59,8 @@ type Config struct {
 	// Timers with an Interval that is a multiple of 10 ms. Zero means the defaults.
 	Timers
 
-	// Resume makes a node that held the VIPs take them again before the other nodes miss it. It is set for a few
-	// seconds after the start: such a node takes the VIPs after one missed advertisement.
+	// Resume makes a node that held the VIPs take them again after one missed advertisement, before other nodes do. It is
+	// set for a few seconds after the start.
 	Resume bool
 
 	// HealthFile and ArmedFile contain "1" while Ironic on the node is healthy, and while the node may hold the VIPs.
@@ -109,7 +109,7 @@ func Priorities() []int {
 	return append([]int{managementPriority, handedOverPriority}, ControlPlanePriorities()...)
 }
 
-// ControlPlanePriorities are those that nodes of the control plane have, in order of their ranks.
+// ControlPlanePriorities returns the priorities of control-plane nodes, in order of their ranks.
 func ControlPlanePriorities() []int {
 	var all []int
 	for priority := highestPriority; priority >= lowestPriority; priority -= priorityGap {
@@ -167,13 +167,13 @@ func notPlain(char rune) bool {
 
 func (c Config) checkInstances() error {
 	if len(c.Instances) == 0 || len(c.Instances) > 2 {
-		return fmt.Errorf("there are %d VIPs; give one or two", len(c.Instances))
+		return fmt.Errorf("there are %d VIPs; set one or two", len(c.Instances))
 	}
 	if slices.ContainsFunc(c.Instances, func(i Instance) bool { return !i.Address.IsValid() }) {
-		return errors.New("a VIP is empty; give the address and its prefix")
+		return errors.New("a VIP is empty; set the address and its prefix")
 	}
 	if len(c.Instances) == 2 && c.Instances[0].Address.Addr().Is4() == c.Instances[1].Address.Addr().Is4() {
-		return fmt.Errorf("VIPs %s and %s are of one family; give at most one of each family",
+		return fmt.Errorf("VIPs %s and %s are of one family; set at most one of each family",
 			c.Instances[0].Address, c.Instances[1].Address)
 	}
 	for _, instance := range c.Instances {
@@ -189,7 +189,7 @@ func (c Config) checkInstances() error {
 func (i Instance) checkUnicast() error {
 	switch {
 	case !i.Source.IsValid() || i.Source.Is4() != i.Address.Addr().Is4():
-		return fmt.Errorf("own address beside %s is %q; unicast needs one of the same family", i.Address, i.Source)
+		return fmt.Errorf("own address beside %s is %q; unicast requires one of the same family", i.Address, i.Source)
 	case len(i.Peers) == 0:
 		// keepalived would use multicast mode, in which the other members do not listen.
 		return fmt.Errorf("%s has no peers beside the node itself, %s; list all members, or use multicast",

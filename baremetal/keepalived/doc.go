@@ -6,17 +6,17 @@
 // Decisions about the file:
 //
 //   - Two track files decide whether the node may hold the VIPs: Ironic is healthy, and the node is armed. Both have
-//     "weight 0 reverse": a missing, empty or invalid file means no. Without "reverse" it would mean yes.
+//     "weight 0 reverse": with a missing, empty or invalid file, the node may not hold the VIPs.
 //   - Every statement has its own line. keepalived accepts "track_file x { file ... weight 0 reverse }" on one line,
 //     but ignores the options, and holds the VIPs without a check.
-//   - No scripts: if keepalived may not change its user, a script that does not start counts as one that succeeded.
+//   - No scripts: if keepalived cannot change its user, a script that does not start counts as successful.
 //   - The management side has the highest priority and takes the VIPs after a delay. Control-plane nodes never take
 //     them from a holder (nopreempt), because a takeover costs the database of Ironic.
 //   - keepalived does not track the interface (dont_track_primary): a holder that loses its carrier for a moment would
 //     lose the VIPs. The guard clears the health file when the interface is down for too long.
-//   - A holder that hears one of a higher priority announces that it was a holder before it yields
-//     (vrrp_higher_prio_send_advert). So the guard of the other node learns that the control plane was divided, and its
-//     keepalived announces the VIPs again.
+//   - A holder that receives an advertisement of a higher priority sends one before it releases the VIPs
+//     (vrrp_higher_prio_send_advert). The guard of the other node then detects that the control plane was divided, and
+//     its keepalived announces the VIPs again.
 //   - Version 3 of VRRP, which has no passwords. In unicast mode keepalived accepts only packets that crossed no router
 //     (a TTL of 255). In multicast mode VRRP requires that.
 //   - Two families are two instances in one sync group, which has the track files: both VIPs move, or none.

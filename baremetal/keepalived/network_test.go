@@ -76,14 +76,14 @@ func (l *logged) String() string {
 
 // now reads the clock: the tests report the duration of a takeover.
 func now() time.Time {
-	return time.Now() //nolint:forbidigo // The law is for the product; a measurement needs a clock.
+	return time.Now() //nolint:forbidigo // A measurement requires a clock.
 }
 
-// newWorld creates the switch. It skips the test with a reason if that is not possible.
+// newWorld creates the switch. It skips the test if that fails.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root makes network namespaces")
+		t.Skip("only root can create network namespaces")
 	}
 	if _, err := exec.LookPath("keepalived"); err != nil {
 		t.Skip("keepalived is not installed")
@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 	w.handle = handle
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "switch"}, MulticastSnooping: new(false)}
 	if err := errors.Join(handle.LinkAdd(bridge), handle.LinkSetUp(bridge)); err != nil {
-		t.Skipf("no bridge can be made: %v", err)
+		t.Skipf("creating a bridge: %v", err)
 	}
 	return w
 }
@@ -112,7 +112,7 @@ func newNamespace(t *testing.T) netns.NsHandle {
 		return err
 	})
 	if err != nil {
-		t.Skipf("no network namespace can be made: %v", err)
+		t.Skipf("creating a network namespace: %v", err)
 	}
 	t.Cleanup(func() { _ = made.Close() })
 	return made
@@ -141,7 +141,7 @@ func (w *world) add(name string, number int) {
 		LinkAttrs:     netlink.LinkAttrs{Name: node.port, MasterIndex: bridge.Attrs().Index},
 		PeerName:      nic,
 		PeerNamespace: netlink.NsFd(int(node.namespace)),
-		// A node that returns is the same machine: others still have its MAC address.
+		// A node that returns keeps its MAC address, which other nodes have cached.
 		PeerHardwareAddr: net.HardwareAddr{0x02, 0x22, 0, 0, 0, byte(number)},
 	}
 	if err := errors.Join(w.handle.LinkAdd(cable), w.handle.LinkSetUp(cable)); err != nil {
@@ -164,7 +164,7 @@ func (w *world) add(name string, number int) {
 		// Without duplicate address detection, an IPv6 address can be used at once.
 		address.Flags = syscall.IFA_F_NODAD
 		if err := inside.AddrAdd(link, address); err != nil {
-			w.t.Fatalf("giving %s to %s: %v", own, name, err)
+			w.t.Fatalf("adding %s to %s: %v", own, name, err)
 		}
 	}
 	if err := inside.LinkSetUp(link); err != nil {
@@ -282,7 +282,7 @@ func (w *world) fail(story, want string) {
 	for name, node := range w.nodes {
 		w.t.Logf("keepalived of %s:\n%s", name, node.log)
 	}
-	w.t.Fatalf("%s: want %q to hold the addresses, got %q", story, want, w.holding())
+	w.t.Fatalf("%s: want %q to hold the VIPs, got %q", story, want, w.holding())
 }
 
 // start runs keepalived on a node. Its files are in a directory of the test.
@@ -363,8 +363,8 @@ func (w *world) kill(name string, signal syscall.Signal) {
 	node.command = nil
 }
 
-// say writes a track file like the guard.
-func (w *world) say(name, file, word string) {
+// track writes a track file like the guard.
+func (w *world) track(name, file, word string) {
 	w.t.Helper()
 	w.began = now()
 	path := w.nodes[name].file(file)

@@ -20,7 +20,7 @@ var (
 	virtual4 = netip.MustParsePrefix("172.22.0.2/24")
 	virtual6 = netip.MustParsePrefix("fd00:172:22::2/128")
 
-	// members are all nodes of the group, in no order.
+	// members are all nodes of the group, unsorted.
 	members = []netip.Addr{
 		netip.MustParseAddr("172.22.0.22"), netip.MustParseAddr("172.22.0.10"), netip.MustParseAddr("172.22.0.21"),
 		netip.MustParseAddr("fd00:172:22::10"), netip.MustParseAddr("fd00:172:22::22"), netip.MustParseAddr("fd00:172:22::21"),
@@ -60,7 +60,7 @@ func node(family string, unicast bool, role keepalived.Role, number int) keepali
 	return config
 }
 
-// ranked gives the node 21 the rank that it gets of its place among the members or, where they are not known, of its name.
+// ranked sets the rank of node 21: by its position among the members, or by its name in mode Multicast.
 func ranked(config keepalived.Config) keepalived.Config {
 	if config.Ordinal = 3; config.Unicast {
 		config.Ordinal = 1
@@ -68,7 +68,7 @@ func ranked(config keepalived.Config) keepalived.Config {
 	return config
 }
 
-// TestRender writes the file of every combination, and has keepalived read each.
+// TestRender renders the file of every combination, and checks each with keepalived.
 func TestRender(t *testing.T) {
 	for _, family := range []string{"v4", "v6", "dual"} {
 		for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
@@ -94,7 +94,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// oneStatementPerLine looks for blocks that open and go on in one line: keepalived accepts and ignores them.
+// oneStatementPerLine reports blocks whose content starts on the first line: keepalived ignores their options.
 func oneStatementPerLine(t *testing.T, content string) {
 	t.Helper()
 	for number, line := range strings.Split(content, "\n") {
@@ -108,7 +108,7 @@ func oneStatementPerLine(t *testing.T, content string) {
 	}
 }
 
-// TestRenderRefuses gives what keepalived would misread.
+// TestRenderRefuses has values that keepalived would misread.
 func TestRenderRefuses(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -128,31 +128,31 @@ func TestRenderRefuses(t *testing.T) {
 			change: func(c *keepalived.Config) { c.ArmedFile = `/run/"armed` },
 		},
 		"relative file": {
-			reason: "relative to what", want: "use absolute paths",
+			reason: "keepalived requires absolute paths", want: "use absolute paths",
 			change: func(c *keepalived.Config) { c.HealthFile = "ironic-ok" },
 		},
 		"one file for both": {
 			reason: "init_file overwrite would disarm the node", want: "use two",
 			change: func(c *keepalived.Config) { c.HealthFile = c.ArmedFile },
 		},
-		"router ID of another world": {
-			reason: "it has eight bits", want: "virtual router ID is 256",
+		"router ID is too large": {
+			reason: "a router ID has eight bits", want: "virtual router ID is 256",
 			change: func(c *keepalived.Config) { c.VirtualRouterID = 256 },
 		},
 		"too fast": {
-			reason: "hundredths of a second", want: "advertisement interval is 15ms; use a multiple of 10ms up to 40s",
+			reason: "VRRP counts hundredths of a second", want: "advertisement interval is 15ms; use a multiple of 10ms up to 40s",
 			change: func(c *keepalived.Config) { c.Interval = 15 * time.Millisecond },
 		},
 		"too slow": {
-			reason: "twelve bits", want: "advertisement interval is 41s",
+			reason: "the interval has twelve bits", want: "advertisement interval is 41s",
 			change: func(c *keepalived.Config) { c.Interval = 41 * time.Second },
 		},
-		"nothing to share": {
-			reason: "an instance needs an address", want: "there are 0 VIPs",
+		"no VIP": {
+			reason: "an instance requires an address", want: "there are 0 VIPs",
 			change: func(c *keepalived.Config) { c.Instances = nil },
 		},
 		"empty address": {
-			reason: "the same", want: "a VIP is empty",
+			reason: "an instance requires an address", want: "a VIP is empty",
 			change: func(c *keepalived.Config) { c.Instances[0].Address = netip.Prefix{} },
 		},
 		"two of a family": {
@@ -164,7 +164,7 @@ func TestRenderRefuses(t *testing.T) {
 			change: func(c *keepalived.Config) { c.Instances[0].Peers = []netip.Addr{c.Instances[0].Source} },
 		},
 		"source of the other family": {
-			reason: "the family of the instance is that of its address", want: "unicast needs one of the same family",
+			reason: "the family of the instance is that of its address", want: "unicast requires one of the same family",
 			change: func(c *keepalived.Config) { c.Instances[0].Source = c.Instances[1].Source },
 		},
 	}
@@ -180,7 +180,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// TestRenderOrder gives the members in another order and with the node itself twice.
+// TestRenderOrder renders the members in another order and with the node itself twice.
 func TestRenderOrder(t *testing.T) {
 	config := node("dual", true, keepalived.ControlPlane, 21)
 	want, err := keepalived.Render(config)

@@ -8,7 +8,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 )
 
-// TestTimers are the rows of the decision table.
+// TestTimers tests the rows of the table in the comment of Timers.
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	first, last := keepalived.Priority(keepalived.ControlPlane, 0), keepalived.Priority(keepalived.ControlPlane, 4)
@@ -20,7 +20,7 @@ func TestTimers(t *testing.T) {
 		down, skew      [2]time.Duration
 	}{
 		"default": {
-			"a takeover costs a database, so it comes late", 300 * time.Millisecond, 4 * time.Second, 12, 3300 * time.Millisecond,
+			"a takeover costs the database, so the standby waits", 300 * time.Millisecond, 4 * time.Second, 12, 3300 * time.Millisecond,
 			[2]time.Duration{3782812500, 3876562500}, [2]time.Duration{182812500, 276562500},
 		},
 		"half a second": {
@@ -28,7 +28,7 @@ func TestTimers(t *testing.T) {
 			[2]time.Duration{3804687500, 3960937500}, [2]time.Duration{304687500, 460937500},
 		},
 		"one second": {
-			"as before there was a limit", time.Second, 4 * time.Second, 3, 2 * time.Second,
+			"three advertisements fit", time.Second, 4 * time.Second, 3, 2 * time.Second,
 			[2]time.Duration{3609375000, 3921875000}, [2]time.Duration{609375000, 921875000},
 		},
 		"two seconds": {
@@ -36,11 +36,11 @@ func TestTimers(t *testing.T) {
 			[2]time.Duration{7218750000, 7843750000}, [2]time.Duration{1218750000, 1843750000},
 		},
 		"no limit": {
-			"VRRP demands three", 200 * time.Millisecond, 0, 3, 400 * time.Millisecond,
+			"VRRP requires three", 200 * time.Millisecond, 0, 3, 400 * time.Millisecond,
 			[2]time.Duration{721875000, 784375000}, [2]time.Duration{121875000, 184375000},
 		},
 		"shortest": {
-			"keepalived reads no more than 100", 10 * time.Millisecond, 4 * time.Second, 100, 990 * time.Millisecond,
+			"keepalived accepts at most 100", 10 * time.Millisecond, 4 * time.Second, 100, 990 * time.Millisecond,
 			[2]time.Duration{1006093750, 1009218750}, [2]time.Duration{6093750, 9218750},
 		},
 	} {
@@ -61,8 +61,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// TestTimersOfGroups holds what the documents promise of each interval against each member that may be the next holder,
-// in groups of one to eight nodes with and without a management side.
+// TestTimersOfGroups compares the documented times of each interval with each member that may be the next holder, in
+// groups of one to eight nodes with and without a management side.
 func TestTimersOfGroups(t *testing.T) {
 	t.Parallel()
 	for interval := 10 * time.Millisecond; interval <= 40*time.Second; interval += 10 * time.Millisecond {

@@ -120,7 +120,7 @@ func TestKeepalived(t *testing.T) {
 	}
 }
 
-// TestKeepalivedOutsideThePeers tests a node that would receive no advertisement and become a second VRRP master.
+// TestKeepalivedOutsideThePeers has a node that would receive no advertisement and become a second VRRP master.
 func TestKeepalivedOutsideThePeers(t *testing.T) {
 	t.Parallel()
 	for name, listed := range map[string][]netip.Addr{

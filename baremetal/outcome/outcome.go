@@ -1,4 +1,4 @@
-// Package outcome has the three results of a decision besides an error: done, waiting, blocked.
+// Package outcome has the results of a decision besides an error: done, waiting, blocked.
 //
 // Waiting is not an error: another controller must act, the message names it, and a watch or a timer requeues the
 // object. Blocked means that the user must edit an object: a requeue before that would change nothing.

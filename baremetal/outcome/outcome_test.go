@@ -23,12 +23,12 @@ func TestOutcome(t *testing.T) {
 		want   view
 	}{
 		"TheZeroValueIsDone": {
-			reason: "a phase that returns nothing special must not stop the phases after it",
+			reason: "an empty outcome must not stop the phases after it",
 			in:     outcome.Outcome{},
 			want:   view{Done: true},
 		},
 		"Done": {
-			reason: "done says nothing",
+			reason: "done has no reason and no message",
 			in:     outcome.Done(),
 			want:   view{Done: true},
 		},
@@ -43,12 +43,12 @@ func TestOutcome(t *testing.T) {
 			want:   view{Reason: "NoHost", Message: "Waiting for a host"},
 		},
 		"WaitingWithAfter": {
-			reason: "without an event, the outcome says when to requeue",
+			reason: "without an event, the outcome has the time of the requeue",
 			in:     outcome.Waiting("NoHost", "Waiting for a host").WithAfter(time.Minute),
 			want:   view{Reason: "NoHost", Message: "Waiting for a host", After: time.Minute},
 		},
 		"Blocked": {
-			reason: "blocked is for the user to end",
+			reason: "the user must act",
 			in:     outcome.Blocked("InvalidSpec", "Correct spec.image"),
 			want:   view{Blocked: true, Reason: "InvalidSpec", Message: "Correct spec.image"},
 		},

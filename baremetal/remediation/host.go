@@ -32,9 +32,9 @@ func PowerOffKey(name string) string {
 	return group + "/" + key
 }
 
-// AskedOff returns true for a host that a remediation keeps powered off. CAPM3 puts the UID of the Metal3Remediation
-// into the annotation, which a move changes, so every such annotation counts.
-func AskedOff(host *bmov1alpha1.BareMetalHost) bool {
+// HasPowerOffRequest returns true for a host that a remediation keeps powered off. CAPM3 writes the UID of the
+// Metal3Remediation to the annotation, which a move changes, so every such annotation counts.
+func HasPowerOffRequest(host *bmov1alpha1.BareMetalHost) bool {
 	for key := range host.Annotations {
 		if strings.HasPrefix(key, infrav1.RemediationRebootPrefix) {
 			return true
@@ -73,17 +73,17 @@ func WithoutOrphans(
 	if infrav1.IsLeaving(host) {
 		return host, false
 	}
-	behind := map[string]bool{}
+	existing := map[string]bool{}
 	for i := range remediations {
 		request := &remediations[i]
 		if machine != "" && MachineOf(request) == machine {
 			return host, false
 		}
-		behind[PowerOffKey(request.Name)], behind[infrav1.RemediationRebootPrefix+string(request.UID)] = true, true
+		existing[PowerOffKey(request.Name)], existing[infrav1.RemediationRebootPrefix+string(request.UID)] = true, true
 	}
 	clean := host.DeepCopy()
 	maps.DeleteFunc(clean.Annotations, func(key, _ string) bool {
-		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix) && !behind[key]
+		return strings.HasPrefix(key, infrav1.RemediationRebootPrefix) && !existing[key]
 	})
 	return clean, len(clean.Annotations) != len(host.Annotations)
 }
@@ -107,8 +107,8 @@ func Restart(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 
 // Restarting returns true for a host that BMO has not restarted yet.
 func Restarting(host *bmov1alpha1.BareMetalHost) bool {
-	_, asked := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]
-	return asked
+	_, requested := host.Annotations[bmov1alpha1.RebootAnnotationPrefix]
+	return requested
 }
 
 // Unhealthy returns the host with the annotation of unhealthy hosts, so that no Machine claims it.

@@ -29,7 +29,7 @@ func TestPowerOffKey(t *testing.T) {
 			t.Errorf("%s: %v", key, problems)
 		}
 		if !strings.HasPrefix(key, "reboot.metal3.io/metal3-remediation-") {
-			t.Errorf("the release of a host does not know %s", key)
+			t.Errorf("the release of a host does not remove %s", key)
 		}
 		keys[key] = true
 	}
@@ -44,25 +44,25 @@ func TestPowerOffKey(t *testing.T) {
 func TestPower(t *testing.T) {
 	const ofCAPM3 = "reboot.metal3.io/metal3-remediation-0b2f6c1e"
 	host := annotatedHost(map[string]string{"reboot.metal3.io/me": "", "reboot.metal3.io": ""})
-	if remediation.AskedOff(host) {
-		t.Error("the requests of others are not those of a remediation")
+	if remediation.HasPowerOffRequest(host) {
+		t.Error("a request of a user counts as a request of a remediation")
 	}
 	off := remediation.PowerOff(host, "machine")
 	want := map[string]string{
 		"reboot.metal3.io/me": "", "reboot.metal3.io": "", "reboot.metal3.io/metal3-remediation-machine": `{"mode":"hard"}`,
 	}
-	if diff := cmp.Diff(want, off.Annotations); diff != "" || !remediation.AskedOff(off) {
+	if diff := cmp.Diff(want, off.Annotations); diff != "" || !remediation.HasPowerOffRequest(off) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	off.Annotations[ofCAPM3] = `{"mode":"hard"}`
 	if diff := cmp.Diff(host.Annotations, remediation.PowerOn(off).Annotations); diff != "" {
-		t.Errorf("a request with the UID from before a move goes too; -want +got:\n%s", diff)
+		t.Errorf("a request with the UID from before a move must be removed; -want +got:\n%s", diff)
 	}
-	if !remediation.AskedOff(annotatedHost(map[string]string{ofCAPM3: ""})) {
-		t.Error("a request of CAPM3 keeps the host off")
+	if !remediation.HasPowerOffRequest(annotatedHost(map[string]string{ofCAPM3: ""})) {
+		t.Error("a request of CAPM3 does not count")
 	}
 	bare := annotatedHost(nil)
-	if restarted := remediation.Restart(bare); !remediation.Restarting(restarted) || remediation.AskedOff(restarted) {
+	if restarted := remediation.Restart(bare); !remediation.Restarting(restarted) || remediation.HasPowerOffRequest(restarted) {
 		t.Errorf("got %v", restarted.Annotations)
 	}
 	if bare.Annotations != nil {
@@ -80,7 +80,7 @@ func TestUnhealthy(t *testing.T) {
 	}
 	byUser := annotatedHost(map[string]string{infrav1.UnhealthyAnnotation: "fan broken"})
 	if len(remediation.Healthy(byUser).Annotations) != 1 {
-		t.Error("the mark of a person went")
+		t.Error("the annotation of a user was removed")
 	}
 }
 
@@ -163,12 +163,12 @@ func TestIsLost(t *testing.T) {
 	}{
 		"Lost":            {"dead hardware was removed from the inventory", func(*subject) {}, true},
 		"NoMachine":       {"there is nothing to replace", func(s *subject) { s.Owner = nil }, false},
-		"MachineDeleting": {"it is replaced already", func(s *subject) { s.Owner.DeletionTimestamp = &deleted }, false},
-		"NoCluster":       {"no controller replaces it", func(s *subject) { s.ClusterFound = false }, false},
-		"NoMetal3Machine": {"its host is not known", func(s *subject) { s.Machine = nil }, false},
-		"Host":            {"it is rebooted", func(s *subject) { s.Host = annotatedHost(nil) }, false},
-		"RecordedExists":  {"its consumer may be restored", func(s *subject) { s.LostHost = "" }, false},
-		"Healthy":         {"its pods run on", func(s *subject) { s.Unhealthy = false }, false},
+		"MachineDeleting": {"the Machine is replaced already", func(s *subject) { s.Owner.DeletionTimestamp = &deleted }, false},
+		"NoCluster":       {"no controller replaces the Machine", func(s *subject) { s.ClusterFound = false }, false},
+		"NoMetal3Machine": {"the host is unknown", func(s *subject) { s.Machine = nil }, false},
+		"Host":            {"the host is rebooted", func(s *subject) { s.Host = annotatedHost(nil) }, false},
+		"RecordedExists":  {"the consumer of the host may be restored", func(s *subject) { s.LostHost = "" }, false},
+		"Healthy":         {"the pods of the Machine run", func(s *subject) { s.Unhealthy = false }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestWithoutOrphans(t *testing.T) {
 			want:         foreign,
 		},
 		"HostThatAMoveDeletes": {
-			reason:      "writing to it could bring its deletion to a halt",
+			reason:      "a write could stop the deletion",
 			annotations: moving, want: moving,
 		},
 		"NothingLeft": {reason: "most hosts are clean and must not be written", annotations: foreign, want: foreign},

@@ -112,7 +112,7 @@ func Backup(request *infrav1.Metal3Remediation, node *corev1.Node, without ...st
 		maps.Copy(kept, now)
 		text, err := json.Marshal(kept)
 		if err != nil {
-			return fmt.Errorf("keeping Node %s: %w", node.Name, err)
+			return fmt.Errorf("backing up Node %s: %w", node.Name, err)
 		}
 		metav1.SetMetaDataAnnotation(&request.ObjectMeta, key, string(text))
 	}

@@ -89,7 +89,7 @@ func TestBackup(t *testing.T) {
 	if before.Annotations["armed"] == "" {
 		t.Error("the node that was given has changed")
 	}
-	// The node of a second try lacks what was not restored.
+	// The Node of a second try lacks labels that were not restored.
 	again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"zone": "c"}}}
 	if err := remediation.Backup(request, again); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestBackup(t *testing.T) {
 	}
 	request.Annotations = map[string]string{"remediation.metal3.io/node-labels-backup": "{"}
 	if _, err := remediation.Restored(request, joined); err == nil {
-		t.Error("a broken backup is an error, or labels would be lost without a word")
+		t.Error("a broken backup must be an error, because labels would be lost")
 	}
 	if err := remediation.Backup(request, before); err != nil {
 		t.Errorf("a broken backup is replaced: %v", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 )
 
-// TestProtectOperators reboots the worker w-0, which runs BMO, next to the control-plane node cp-0. BMO tolerates no
-// taint as it is installed.
+// TestProtectOperators reboots the worker w-0, which runs BMO, beside the control-plane node cp-0. By default, BMO
+// tolerates no taint.
 func TestProtectOperators(t *testing.T) {
 	type nodeEdit = func(*remediation.ManagementNode)
 	controlPlane := corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}
@@ -63,21 +63,21 @@ func TestProtectOperators(t *testing.T) {
 		"tolerates":          {"BMO starts on cp-0", nodes{master(), node("w-0")}, pods{pod("w-0", tolerating(corev1.Toleration{Key: controlPlane.Key, Effect: controlPlane.Effect}))}, true},
 		"tolerates all":      {"BMO starts on cp-0", nodes{master(), node("w-0")}, pods{pod("w-0", tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists}))}, true},
 		"tolerates another":  {"the taint counts", nodes{master(), node("w-0")}, pods{pod("w-0", tolerating(corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}))}, false},
-		"hung worker":        {"its pods do not run for long", nodes{master(), node("w-0"), node("w-1", hung)}, pods{pod("w-0")}, false},
-		"worker is down":     {"its Node is Ready for 50 seconds", nodes{master(), node("w-0"), node("w-1", down)}, pods{pod("w-0")}, false},
+		"hung worker":        {"pods on w-1 stop soon", nodes{master(), node("w-0"), node("w-1", hung)}, pods{pod("w-0")}, false},
+		"worker is down":     {"the Node is Ready for 50 seconds", nodes{master(), node("w-0"), node("w-1", down)}, pods{pod("w-0")}, false},
 		"cordoned worker":    {"no pod starts there", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0")}, false},
-		"replica there":      {"it takes over", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1")}, true},
-		"broken replica":     {"it may never be ready", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", broken)}, false},
-		"leaving replica":    {"it ends", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", leaving)}, false},
-		"replica is down":    {"it has no node", nodes{node("w-0"), node("w-1", down)}, pods{pod("w-0"), pod("w-1")}, false},
+		"replica there":      {"the replica takes over", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1")}, true},
+		"broken replica":     {"the replica may never be ready", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", broken)}, false},
+		"leaving replica":    {"the replica ends", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", leaving)}, false},
+		"replica is down":    {"the replica has no node", nodes{node("w-0"), node("w-1", down)}, pods{pod("w-0"), pod("w-1")}, false},
 		"runs elsewhere":     {"w-0 does not matter", nodes{master(), node("w-0")}, pods{pod("cp-0")}, true},
-		"pending":            {"only w-0 could run it", nodes{master(), node("w-0")}, pods{pod("")}, false},
+		"pending":            {"only w-0 could run the pod", nodes{master(), node("w-0")}, pods{pod("")}, false},
 		"selector":           {"w-1 lacks the label", nodes{node("w-0"), node("w-1")}, pods{pod("w-0", selecting(map[string]string{"bmo": "yes"}))}, false},
 		"preferred":          {"the taint is a preference", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}))}, pods{pod("w-0")}, true},
 		"evicts":             {"the pod would be deleted", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute}))}, pods{pod("w-0")}, false},
-		"ended pod":          {"it says nothing", nodes{node("w-0")}, pods{pod("w-0", ended)}, true},
+		"ended pod":          {"an ended pod does not count", nodes{node("w-0")}, pods{pod("w-0", ended)}, true},
 		"none":               {"BMO runs outside of the cluster", nodes{node("w-0")}, nil, true},
-		"of another cluster": {"nothing is known of its nodes", nil, nil, true},
+		"of another cluster": {"the nodes of another cluster are not read", nil, nil, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -43,35 +43,35 @@ func TestIsDown(t *testing.T) {
 		in     peer
 		want   bool
 	}{
-		"healthy":           {"nothing happens to it", peer{Host: on()}, false},
-		"no host":           {"the condition of the Node is all that is known", peer{}, false},
-		"permitted":         {"another worker decided to reboot it", peer{Host: on(), Permitted: true}, true},
-		"permitted, hidden": {"the cache shows neither", peer{Permitted: true}, true},
-		"asked off":         {"BMO may power it off at any time", peer{Host: on(asked(remediation.PowerOffKey("m")))}, true},
-		"asked off by a person": {
+		"healthy":           {"no request exists", peer{Host: on()}, false},
+		"no host":           {"only the condition of the Node is known", peer{}, false},
+		"permitted":         {"another worker decided to reboot the host", peer{Host: on(), Permitted: true}, true},
+		"permitted, hidden": {"the cache has neither host nor remediation", peer{Permitted: true}, true},
+		"power-off request": {"BMO may power the host off at any time", peer{Host: on(asked(remediation.PowerOffKey("m")))}, true},
+		"power-off request of a user": {
 			"any suffix keeps a host off", peer{Host: on(asked("reboot.metal3.io/maintenance"))}, true,
 		},
-		"restarting":               {"BMO restarts it", peer{Host: on(asked("reboot.metal3.io"))}, true},
-		"a similar key":            {"BMO does not read it", peer{Host: on(asked("reboot.metal3.iox"))}, false},
-		"switched off by a person": {"BMO powers it off", peer{Host: on(func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false })}, true},
-		"powered off":              {"the Node is Ready for 50 seconds", peer{Host: on(off)}, true},
+		"restarting":             {"BMO restarts the host", peer{Host: on(asked("reboot.metal3.io"))}, true},
+		"a similar key":          {"BMO ignores the annotation", peer{Host: on(asked("reboot.metal3.iox"))}, false},
+		"switched off by a user": {"BMO powers the host off", peer{Host: on(func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false })}, true},
+		"powered off":            {"the Node is Ready for 50 seconds", peer{Host: on(off)}, true},
 		"deprovisioning": {
-			"BMO is about to power it off",
+			"BMO will power the host off",
 			peer{Host: on(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning })}, true,
 		},
 		"no state": {
 			"after a move, poweredOn is false until BMO reports",
 			peer{Host: on(off, func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = "" })}, false,
 		},
-		"off when it was paused":   {"BMO does not update it", peer{Host: on(off, asked(bmov1alpha1.PausedAnnotation))}, false},
-		"off when it was detached": {"BMO does not update it", peer{Host: on(off, asked(bmov1alpha1.DetachedAnnotation))}, false},
-		"not started":              {"its reboot is not decided", peer{Host: on(), Remediations: in("", 0)}, false},
-		"running":                  {"the power-off may be on its way", peer{Host: on(), Remediations: in(infrav1.RemediationRunning, 0)}, true},
-		"running for long":         {"the host may be off for long", peer{Host: on(), Remediations: in(infrav1.RemediationRunning, time.Hour)}, true},
+		"off when it was paused":   {"BMO does not update the status", peer{Host: on(off, asked(bmov1alpha1.PausedAnnotation))}, false},
+		"off when it was detached": {"BMO does not update the status", peer{Host: on(off, asked(bmov1alpha1.DetachedAnnotation))}, false},
+		"not started":              {"the reboot is not decided", peer{Host: on(), Remediations: in("", 0)}, false},
+		"running":                  {"the host may power off soon", peer{Host: on(), Remediations: in(infrav1.RemediationRunning, 0)}, true},
+		"running for long":         {"the host may still be off", peer{Host: on(), Remediations: in(infrav1.RemediationRunning, time.Hour)}, true},
 		"waiting":                  {"the Node boots", peer{Host: on(), Remediations: in(infrav1.RemediationWaiting, 299*time.Second)}, true},
-		"waiting for long":         {"its condition is up to date", peer{Host: on(), Remediations: in(infrav1.RemediationWaiting, 300*time.Second)}, false},
-		"waiting without a host":   {"the remediation tells", peer{Remediations: in(infrav1.RemediationWaiting, 0)}, true},
-		"exhausted":                {"it is not rebooted again", peer{Host: on(), Remediations: in(infrav1.RemediationDeletingMachine, 0)}, false},
+		"waiting for long":         {"the condition of the Node is up to date", peer{Host: on(), Remediations: in(infrav1.RemediationWaiting, 300*time.Second)}, false},
+		"waiting without a host":   {"the remediation is sufficient", peer{Remediations: in(infrav1.RemediationWaiting, 0)}, true},
+		"exhausted":                {"the host is not rebooted again", peer{Host: on(), Remediations: in(infrav1.RemediationDeletingMachine, 0)}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func (s Surroundings) WithDown(down map[string]bool) Surroundings {
 //	management                    none runs, or could run, BMO or the manager  wait: BMO or the manager would stop
 //	with an Ironic endpoint       the node may hold the VIP, no other could    wait: Ironic would stop
 //	with an Ironic endpoint       unknown, and the VIP may be on one of them   wait: until the nodes are known
-//	any                           anything else                                go
+//	any                           anything else                                done
 //
 // A node that is down counts as not ready. keepalived moves the VIP: if a holder is powered off, another armed node
 // takes it. A node of a workload cluster without an Ironic endpoint may be the only one: the management cluster powers

@@ -37,39 +37,39 @@ func TestProtect(t *testing.T) {
 		in              plane
 		reason, message string
 	}{
-		"WorkloadCluster":  {why: "the management cluster powers its only node on again", in: plane{}},
-		"OnlyNode":         {"nothing would be left", plane{Management: management(true)}, infrav1.ManagementClusterAtRiskReason, "0 of 1 control-plane nodes"},
-		"OnlyNodeIsHung":   {"nothing would be left", plane{Management: management(false)}, infrav1.ManagementClusterAtRiskReason, "requires 1"},
-		"OneOfTwo":         {"etcd requires both", plane{Management: management(false, true)}, infrav1.ManagementClusterAtRiskReason, "1 of 2"},
-		"OneOfThree":       {why: "two are a quorum", in: plane{Management: management(false, true, true)}},
-		"HealthyIsNotTold": {why: "the node itself does not count", in: plane{Management: management(true, true, true)}},
-		"TwoOfThree":       {"etcd would stop", plane{Management: management(false, false, true)}, infrav1.ManagementClusterAtRiskReason, "1 of 3"},
-		"OneOfFour":        {why: "three are a quorum of four", in: plane{Management: management(false, true, true, true)}},
-		"TwoOfFour":        {"two are none", plane{Management: management(false, false, true, true)}, infrav1.ManagementClusterAtRiskReason, "requires 3"},
+		"WorkloadCluster": {why: "the management cluster powers its only node on again", in: plane{}},
+		"OnlyNode":        {"etcd would stop", plane{Management: management(true)}, infrav1.ManagementClusterAtRiskReason, "0 of 1 control-plane nodes"},
+		"OnlyNodeIsHung":  {"etcd would stop", plane{Management: management(false)}, infrav1.ManagementClusterAtRiskReason, "requires 1"},
+		"OneOfTwo":        {"etcd requires both", plane{Management: management(false, true)}, infrav1.ManagementClusterAtRiskReason, "1 of 2"},
+		"OneOfThree":      {why: "two are a quorum", in: plane{Management: management(false, true, true)}},
+		"ItselfIsHealthy": {why: "the node itself does not count", in: plane{Management: management(true, true, true)}},
+		"TwoOfThree":      {"etcd would stop", plane{Management: management(false, false, true)}, infrav1.ManagementClusterAtRiskReason, "1 of 3"},
+		"OneOfFour":       {why: "three are a quorum of four", in: plane{Management: management(false, true, true, true)}},
+		"TwoOfFour":       {"two of four are no quorum", plane{Management: management(false, false, true, true)}, infrav1.ManagementClusterAtRiskReason, "requires 3"},
 		"OneOfThreeIsDown": {
 			"its Node is Ready for 50 seconds after the power-off", plane{Management: down(management(true, true, true), "cp-1")},
 			infrav1.ManagementClusterAtRiskReason, "1 of 3 control-plane nodes of the management cluster are ready, and etcd requires " +
 				"2: nothing could power BareMetalHost host on again. Node cp-1 is off or being rebooted. ",
 		},
 		"TwoOfFiveAreDown": {
-			"two are no quorum", plane{Management: down(management(true, true, true, true, true), "cp-1", "cp-4")},
+			"two of five are no quorum", plane{Management: down(management(true, true, true, true, true), "cp-1", "cp-4")},
 			infrav1.ManagementClusterAtRiskReason, "Nodes cp-1, cp-4 are off or being rebooted.",
 		},
 		"OneOfFiveIsDown": {why: "three are a quorum", in: plane{Management: down(management(true, true, true, true, true), "cp-1")}},
-		"ItselfIsDown":    {why: "it does not count", in: plane{Management: down(management(true, true, true), "cp-0")}},
+		"ItselfIsDown":    {why: "the node itself does not count", in: plane{Management: down(management(true, true, true), "cp-0")}},
 		"Worker": {
-			why: "etcd does not run on it", in: plane{Management: append(nodes{managementNode("cp-0", true)}, management(true, false)[1])},
+			why: "etcd does not run on a worker", in: plane{Management: append(nodes{managementNode("cp-0", true)}, management(true, false)[1])},
 		},
 		"Holder": {
-			why: "keepalived gives the VIP to cp-1",
+			why: "keepalived moves the VIP to cp-1",
 			in:  plane{Carriers: []remediation.Carrier{carrier("cp-0", true, true), carrier("cp-1", true, true)}},
 		},
 		"OnlyCarrier": {
-			"Ironic would power itself off", plane{Carriers: []remediation.Carrier{carrier("cp-0", true, true)}},
+			"Ironic would power its own host off", plane{Carriers: []remediation.Carrier{carrier("cp-0", true, true)}},
 			infrav1.IronicEndpointAtRiskReason, "Node cp-0 may hold the VIP",
 		},
 		"OthersAreBroken": {
-			"none of them could serve", plane{Carriers: []remediation.Carrier{
+			"no other node could serve", plane{Carriers: []remediation.Carrier{
 				carrier("cp-0", true, false), carrier("cp-1", true, false), carrier("cp-2", false, true),
 			}}, infrav1.IronicEndpointAtRiskReason, "no other armed Node has ready Ironic pods",
 		},
@@ -79,7 +79,7 @@ func TestProtect(t *testing.T) {
 			}}, infrav1.IronicEndpointAtRiskReason, "Node cp-1 is off or being rebooted",
 		},
 		"NotArmed": {
-			why: "the VIP cannot be there", in: plane{Carriers: []remediation.Carrier{carrier("cp-0", false, true), carrier("cp-1", false, false)}},
+			why: "an unarmed node cannot hold the VIP", in: plane{Carriers: []remediation.Carrier{carrier("cp-0", false, true), carrier("cp-1", false, false)}},
 		},
 		"Unknown": {"cp-0 may hold the VIP", plane{CarriersUnknown: true}, infrav1.WorkloadClusterUnreachableReason, "does not answer"},
 	}
@@ -91,7 +91,7 @@ func TestProtect(t *testing.T) {
 				t.Errorf("%s: got %+v", tc.why, got)
 			}
 			if !got.IsDone() && !strings.Contains(got.Message, "reboot ") {
-				t.Errorf("a person may do what the provider does not: %s", got.Message)
+				t.Errorf("the message does not name the manual reboot: %s", got.Message)
 			}
 		})
 	}

@@ -33,9 +33,9 @@ func TestRecall(t *testing.T) {
 		created     *metav1.Time
 		want        remediation.Record
 	}{
-		"New": {reason: "nothing has begun"},
+		"New": {reason: "no try has begun"},
 		"Annotation": {
-			reason: "it wins over the status, which a move drops", status: status(running),
+			reason: "the annotation has precedence over the status, which a move drops", status: status(running),
 			annotations: map[string]string{infrav1.RemediationAnnotation: kept},
 			want: remediation.Record{
 				Phase: waiting, RetryCount: 2, LastRemediated: at(1000), Fence: remediation.DeleteFence,
@@ -61,7 +61,7 @@ func TestRecall(t *testing.T) {
 			reason: "CAPM3 has deleted the Node", status: status(waiting), annotations: backup,
 			want: remediation.Record{Phase: waiting, RetryCount: 1, LastRemediated: at(500), Fence: remediation.DeleteFence},
 		},
-		"Failed": {reason: "CAPM3 never tries again; the host may be online by now", status: status(infrav1.RemediationFailed)},
+		"Failed": {reason: "CAPM3 does not retry; the host may be online", status: status(infrav1.RemediationFailed)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRecall(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(got, remediation.Recall(request)); diff != "" {
-				t.Errorf("what is stored is recalled; -want +got:\n%s", diff)
+				t.Errorf("the stored record differs; -want +got:\n%s", diff)
 			}
 		})
 	}
@@ -102,21 +102,21 @@ func TestNext(t *testing.T) {
 			want: remediation.Record{Phase: running, LastRemediated: at(1000)}, after: timeout,
 		},
 		"ByHand": {
-			reason: "no MachineHealthCheck is asked for the first try", now: 1000,
+			reason: "the first try requires no MachineHealthCheck", now: 1000,
 			want: remediation.Record{Phase: running, LastRemediated: at(1000)}, after: timeout,
 		},
-		"GoesOn":  {reason: "in time", record: try(running, 0, 1000), now: 1599, unhealthy: true, want: try(running, 0, 1000), after: time.Second},
-		"Waits":   {reason: "in time", record: try(waiting, 1, 1000), now: 1000, unhealthy: true, want: try(waiting, 1, 1000), after: timeout},
+		"GoesOn":  {reason: "before the timeout", record: try(running, 0, 1000), now: 1599, unhealthy: true, want: try(running, 0, 1000), after: time.Second},
+		"Waits":   {reason: "before the timeout", record: try(waiting, 1, 1000), now: 1000, unhealthy: true, want: try(waiting, 1, 1000), after: timeout},
 		"Retries": {reason: "one retry is left", record: try(waiting, 0, 1000), now: 1600, unhealthy: true, want: try(running, 1, 1600), after: timeout},
 		"RetriesRunning": {
-			reason: "a host that cannot be powered off costs a try too", record: try(running, 1, 1000), now: 1600, unhealthy: true,
+			reason: "a host that cannot be powered off also uses up a try", record: try(running, 1, 1000), now: 1600, unhealthy: true,
 			want: try(running, 2, 1600), after: timeout,
 		},
 		"Escalates": {reason: "the limit is reached", record: try(waiting, 2, 1000), now: 1600, unhealthy: true, want: try(gone, 2, 1000)},
 		"Limit shrank": {
 			reason: "the strategy may change", record: try(running, 7, 1000), now: 1600, unhealthy: true, want: try(gone, 7, 1000),
 		},
-		"Healthy": {reason: "the MachineHealthCheck is about to delete it", record: try(waiting, 2, 1000), now: 9999, want: try(waiting, 2, 1000)},
+		"Healthy": {reason: "the MachineHealthCheck deletes the remediation", record: try(waiting, 2, 1000), now: 9999, want: try(waiting, 2, 1000)},
 		"Escalated": {
 			reason: "only the owner acts now", record: try(gone, 2, 1000), now: 9999, unhealthy: true, want: try(gone, 2, 1000),
 		},
@@ -165,7 +165,7 @@ func TestLimitsOf(t *testing.T) {
 			want:   remediation.Limits{Retries: 1, Timeout: 10 * time.Minute},
 		},
 		"Given": {
-			reason: "both are taken",
+			reason: "both values apply",
 			in:     &infrav1.RemediationStrategy{Type: "Reboot", RetryLimit: 3, TimeoutSeconds: ptr.To[int32](100)},
 			want:   remediation.Limits{Retries: 3, Timeout: 100 * time.Second},
 		},

@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/golden"
 )
 
-// TestEveryField sets each field that a pod can have, alone, and writes down whether the pod is refused. A new version
-// of Kubernetes changes the list: decide for each new field whether it refers to an API server.
+// TestEveryField sets each field of a pod, one at a time, and records whether Render returns an error. A new version of
+// Kubernetes changes the list: decide for each new field whether it refers to an API server.
 func TestEveryField(t *testing.T) {
 	var lines []string
 	for _, field := range fieldsOf(reflect.TypeFor[corev1.PodSpec](), "spec", nil) {
@@ -31,7 +31,7 @@ func TestEveryField(t *testing.T) {
 			sameAsLibrary(t, pod, content)
 		} else {
 			if !strings.Contains(err.Error(), "spec.") {
-				t.Errorf("%s is refused without naming a place: %v", field.path, err)
+				t.Errorf("%s is refused, and the error names no field: %v", field.path, err)
 			}
 			verdict = "refused"
 		}
@@ -40,13 +40,13 @@ func TestEveryField(t *testing.T) {
 	suspicious := regexp.MustCompile(`(?i)(secret|configmap|claim|serviceaccount|csi|projected|runtimeclass|keyref)`)
 	for _, line := range lines {
 		if strings.HasPrefix(line, "allowed") && suspicious.MatchString(line) && !slices.Contains(harmless, line[8:]) {
-			t.Errorf("%s sounds like a reference to an object of an API server and is allowed", line[8:])
+			t.Errorf("%s has the name of a reference to an object of an API server and is allowed", line[8:])
 		}
 	}
 	golden.Equal(t, "fields/verdicts.txt", []byte(strings.Join(foldRefused(lines), "\n")+"\n"))
 }
 
-// sameAsLibrary compares a manifest with what the usual library writes, which goes through JSON.
+// sameAsLibrary compares a manifest with the output of sigs.k8s.io/yaml.
 func sameAsLibrary(t *testing.T, pod *corev1.Pod, content []byte) {
 	t.Helper()
 	encoded, err := json.Marshal(pod)
@@ -70,9 +70,9 @@ func sameAsLibrary(t *testing.T, pod *corev1.Pod, content []byte) {
 	}
 }
 
-// harmless are fields that sound like references and are none.
+// harmless are fields with the name of a reference that are no references.
 var harmless = []string{
-	// It says whether there is a token, not of whom.
+	// The field only enables a token.
 	"spec.automountServiceAccountToken",
 }
 
@@ -113,13 +113,13 @@ func fieldsOf(kind reflect.Type, path string, above []reflect.Type) []field {
 	return all
 }
 
-// ours are types whose fields are fields of the manifest. A quantity and a time are written as text.
+// ours returns true for types whose fields are fields of the manifest. A quantity and a time are written as text.
 func ours(kind reflect.Type) bool {
 	return strings.HasPrefix(kind.PkgPath(), "k8s.io/api/") ||
 		slices.Contains([]string{"LabelSelector", "LabelSelectorRequirement", "ObjectMeta"}, kind.Name())
 }
 
-// set walks the steps and puts something that is not zero at their end.
+// set follows the steps and sets the last field to a value that is not zero.
 func set(value reflect.Value, steps []int) {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -152,7 +152,7 @@ func set(value reflect.Value, steps []int) {
 	}
 }
 
-// foldRefused names only the top of what is refused as a whole.
+// foldRefused replaces fields by their parent if all fields of the parent are refused.
 func foldRefused(lines []string) []string {
 	allowed := map[string]bool{}
 	for _, line := range lines {
@@ -177,7 +177,7 @@ func foldRefused(lines []string) []string {
 	return slices.Compact(folded)
 }
 
-// parents are the path itself and what is above it, from the top.
+// parents returns the parents of a path from the top, and the path.
 func parents(path string) []string {
 	var all []string
 	for i, char := range path {

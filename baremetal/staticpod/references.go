@@ -11,8 +11,8 @@ import (
 
 // Sources that require no API server. All others are references.
 var (
-	freeVolumes   = []string{"hostPath", "emptyDir", "downwardAPI"}
-	freeVariables = []string{"fieldRef", "resourceFieldRef"}
+	localVolumes   = []string{"hostPath", "emptyDir", "downwardAPI"}
+	localVariables = []string{"fieldRef", "resourceFieldRef"}
 )
 
 // References returns the fields of a pod that refer to objects of an API server, such as "spec.volumes[0].secret".
@@ -20,22 +20,22 @@ var (
 // The priority class is omitted: the kubelet does not read it, and the API server requires it on the mirror pod.
 func References(spec *corev1.PodSpec) []string {
 	var found []string
-	note := func(is bool, path string, values ...any) {
+	add := func(is bool, path string, values ...any) {
 		if is {
 			found = append(found, fmt.Sprintf("spec."+path, values...))
 		}
 	}
-	note(spec.ServiceAccountName != "", "serviceAccountName")
-	note(spec.DeprecatedServiceAccount != "", "serviceAccount")
-	note(len(spec.ImagePullSecrets) > 0, "imagePullSecrets")
-	note(len(spec.ResourceClaims) > 0, "resourceClaims")
-	note(len(spec.EphemeralContainers) > 0, "ephemeralContainers")
-	note(spec.RuntimeClassName != nil, "runtimeClassName")
-	note(spec.SchedulingGroup != nil, "schedulingGroup")
-	note(spec.Resources != nil && len(spec.Resources.Claims) > 0, "resources.claims")
+	add(spec.ServiceAccountName != "", "serviceAccountName")
+	add(spec.DeprecatedServiceAccount != "", "serviceAccount")
+	add(len(spec.ImagePullSecrets) > 0, "imagePullSecrets")
+	add(len(spec.ResourceClaims) > 0, "resourceClaims")
+	add(len(spec.EphemeralContainers) > 0, "ephemeralContainers")
+	add(spec.RuntimeClassName != nil, "runtimeClassName")
+	add(spec.SchedulingGroup != nil, "schedulingGroup")
+	add(spec.Resources != nil && len(spec.Resources.Claims) > 0, "resources.claims")
 	for i, volume := range spec.Volumes {
-		for _, source := range foreign(volume.VolumeSource, freeVolumes) {
-			note(true, "volumes[%d].%s", i, source)
+		for _, source := range referencesIn(volume.VolumeSource, localVolumes) {
+			add(true, "volumes[%d].%s", i, source)
 		}
 	}
 	for i := range spec.InitContainers {
@@ -62,21 +62,21 @@ func ofContainer(path string, container *corev1.Container) []string {
 		if variable.ValueFrom == nil {
 			continue
 		}
-		for _, source := range foreign(*variable.ValueFrom, freeVariables) {
+		for _, source := range referencesIn(*variable.ValueFrom, localVariables) {
 			found = append(found, fmt.Sprintf("%s.env[%d].valueFrom.%s", path, i, source))
 		}
 	}
 	return found
 }
 
-// foreign returns the fields of a union that are set and not allowed. It uses reflection, so that it includes fields of
-// later versions of Kubernetes.
-func foreign(union any, free []string) []string {
+// referencesIn returns the fields of a union that are set and not local. It uses reflection, so that it includes fields
+// of later versions of Kubernetes.
+func referencesIn(union any, local []string) []string {
 	var found []string
 	value := reflect.ValueOf(union)
 	for i := range value.NumField() {
 		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
-		if !value.Field(i).IsZero() && !slices.Contains(free, name) {
+		if !value.Field(i).IsZero() && !slices.Contains(local, name) {
 			found = append(found, name)
 		}
 	}

@@ -35,11 +35,11 @@ func check(pod *corev1.Pod) error {
 	case pod.Name == "" || pod.GenerateName != "":
 		return errors.New("metadata.name is required, and metadata.generateName is not supported; set a name")
 	case pod.Namespace == "":
-		return errors.New("metadata.namespace is empty; the mirror of the pod would land in default")
+		return errors.New("metadata.namespace is empty; the mirror pod would be in namespace default")
 	case len(pod.OwnerReferences) > 0 || len(pod.Finalizers) > 0:
 		return errors.New("metadata has owners or finalizers, which are for objects of an API server; leave them out")
 	case len(pod.Spec.Containers) == 0:
-		return errors.New("spec.containers is empty; give at least one")
+		return errors.New("spec.containers is empty; set at least one")
 	}
 	if references := References(&pod.Spec); len(references) > 0 {
 		return fmt.Errorf("a static pod cannot refer to objects of an API server, but these do: %s; use files of the node",

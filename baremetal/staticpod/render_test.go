@@ -22,7 +22,7 @@ func least() *corev1.Pod {
 	}
 }
 
-// full has everything whose order may be changed, and things whose order may not.
+// full returns a pod with lists that Render sorts, and lists that it must not sort.
 func full() *corev1.Pod {
 	pod := least()
 	pod.Labels = map[string]string{"b": "2", "a": "1"}
@@ -85,11 +85,11 @@ func TestRenderRefuses(t *testing.T) {
 			change: func(pod *corev1.Pod) { pod.Name, pod.GenerateName = "", "pod-" },
 		},
 		"no namespace": {
-			reason: "the mirror lands somewhere", want: "metadata.namespace is empty",
+			reason: "the mirror pod requires a namespace", want: "metadata.namespace is empty",
 			change: func(pod *corev1.Pod) { pod.Namespace = "" },
 		},
 		"owner": {
-			reason: "its UID means nothing to a kubelet", want: "metadata has owners",
+			reason: "a kubelet cannot read the owner", want: "metadata has owners",
 			change: func(pod *corev1.Pod) { pod.OwnerReferences = []metav1.OwnerReference{{Name: "owner"}} },
 		},
 		"nothing to run": {
@@ -97,7 +97,7 @@ func TestRenderRefuses(t *testing.T) {
 			change: func(pod *corev1.Pod) { pod.Spec.Containers = nil },
 		},
 		"two references": {
-			reason: "one run of the test shows all", want: "spec.serviceAccountName, spec.volumes[1].secret; use files",
+			reason: "the error names all references", want: "spec.serviceAccountName, spec.volumes[1].secret; use files",
 			change: func(pod *corev1.Pod) {
 				pod.Spec.ServiceAccountName = "default"
 				pod.Spec.Volumes = []corev1.Volume{
@@ -107,7 +107,7 @@ func TestRenderRefuses(t *testing.T) {
 			},
 		},
 		"variable of an init container": {
-			reason: "they count as well", want: "spec.initContainers[0].env[0].valueFrom.configMapKeyRef",
+			reason: "init containers count", want: "spec.initContainers[0].env[0].valueFrom.configMapKeyRef",
 			change: func(pod *corev1.Pod) {
 				pod.Spec.InitContainers = []corev1.Container{{Env: []corev1.EnvVar{{
 					Name: "x", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "x"}},

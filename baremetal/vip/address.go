@@ -30,7 +30,7 @@ func NewAddress(address, network string) (Address, error) {
 	}
 	prefix, err := netip.ParsePrefix(network)
 	if err != nil {
-		return Address{}, fmt.Errorf("network %q of address %s is none; write it like 192.0.2.0/24 or 2001:db8::/64",
+		return Address{}, fmt.Errorf("network %q of address %s is invalid; write it like 192.0.2.0/24 or 2001:db8::/64",
 			network, parsed)
 	}
 	result := Address{Address: parsed, Prefix: prefix.Bits(), Network: prefix.Masked()}
@@ -50,7 +50,7 @@ func (a Address) check() error {
 	case !a.Address.IsValid() || !a.Network.IsValid():
 		return fmt.Errorf("VIP %q in network %q: both are required", a.Address, a.Network)
 	case !a.Network.Contains(a.Address):
-		return fmt.Errorf("VIP %s is not in its network %s; give the network that contains it",
+		return fmt.Errorf("VIP %s is not in its network %s; set the network that contains it",
 			a.Address, a.Network)
 	case a.Prefix < 1 || a.Prefix > a.Address.BitLen():
 		return fmt.Errorf("VIP %s has the prefix length %d; use 1 to %d",
@@ -82,7 +82,7 @@ func lastOf(network netip.Prefix) netip.Addr {
 // Addresses returns each VIP with the network of the same index, in the same order: URLs have the first VIP.
 func Addresses(virtualIPs, networks []string) ([]Address, error) {
 	if len(virtualIPs) != len(networks) {
-		return nil, fmt.Errorf("there are %d VIPs and %d networks; give the network of each address, in the "+
+		return nil, fmt.Errorf("there are %d VIPs and %d networks; set the network of each VIP, in the "+
 			"same order", len(virtualIPs), len(networks))
 	}
 	addresses := make([]Address, 0, len(virtualIPs))
@@ -96,15 +96,15 @@ func Addresses(virtualIPs, networks []string) ([]Address, error) {
 	return addresses, checkFamilies(addresses)
 }
 
-// checkFamilies requires one or two addresses, of different families: two of one family could end on different nodes.
+// checkFamilies requires one or two VIPs of different families: two of one family could move to different nodes.
 func checkFamilies(addresses []Address) error {
 	if len(addresses) == 0 {
-		return fmt.Errorf("there is no VIP; give one for each family that is used")
+		return fmt.Errorf("there is no VIP; set one for each family that is used")
 	}
 	for i, address := range addresses {
 		for _, other := range addresses[:i] {
 			if other.Address.Is4() == address.Address.Is4() {
-				return fmt.Errorf("VIPs %s and %s are of one family; give at most one of each family",
+				return fmt.Errorf("VIPs %s and %s are of one family; set at most one of each family",
 					other.Address, address.Address)
 			}
 		}
@@ -135,7 +135,7 @@ func checkMembers(members []netip.Addr, addresses []Address) error {
 			return fmt.Errorf("node address %s is of a family without a VIP; omit it", member)
 		}
 		if slices.ContainsFunc(addresses, func(a Address) bool { return a.Address == member }) {
-			return fmt.Errorf("%s is a VIP and cannot be the own address of a node; give the node another one",
+			return fmt.Errorf("%s is a VIP and cannot be the own address of a node; assign another address to the node",
 				member)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// wanted compares an error with what it should say. Empty means that there is none.
+// wanted requires an error with the text. Empty means no error.
 func wanted(t *testing.T, reason, want string, err error) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -47,26 +47,26 @@ func TestNewAddress(t *testing.T) {
 		refused          string
 	}{
 		"IPv4":              {reason: "the prefix of the network", address: "172.22.0.2", network: "172.22.0.0/24", want: "172.22.0.2/24"},
-		"IPv4 of a node":    {reason: "people copy the address of a node", address: "172.22.0.2", network: "172.22.0.9/24", want: "172.22.0.2/24"},
+		"IPv4 of a node":    {reason: "users copy the address of a node", address: "172.22.0.2", network: "172.22.0.9/24", want: "172.22.0.2/24"},
 		"IPv6":              {reason: "never the source of a connection", address: "fd00::2", network: "fd00::/64", want: "fd00::2/128"},
 		"two addresses":     {reason: "no broadcast address in a /31", address: "172.22.0.0", network: "172.22.0.0/31", want: "172.22.0.0/31"},
 		"one address":       {reason: "a network of its own", address: "172.22.0.0", network: "172.22.0.0/32", want: "172.22.0.0/32"},
 		"IPv6 high":         {reason: "IPv6 has no broadcast address", address: "fd00::ff", network: "fd00::/120", want: "fd00::ff/128"},
-		"outside":           {reason: "typing mistake", address: "172.23.0.2", network: "172.22.0.0/24", refused: "172.23.0.2 is not in its network 172.22.0.0/24"},
+		"outside":           {reason: "a typing mistake", address: "172.23.0.2", network: "172.22.0.0/24", refused: "172.23.0.2 is not in its network 172.22.0.0/24"},
 		"other family":      {reason: "networks swapped", address: "172.22.0.2", network: "fd00::/64", refused: "is not in its network"},
 		"network itself":    {reason: "not an address", address: "172.22.0.0", network: "172.22.0.0/24", refused: "the address of the network"},
 		"IPv6 network":      {reason: "every router has it", address: "fd00::", network: "fd00::/64", refused: "the address of the network"},
 		"broadcast":         {reason: "all nodes have it", address: "172.22.0.255", network: "172.22.0.0/24", refused: "the broadcast address of 172.22.0.0/24"},
 		"broadcast of half": {reason: "not at a byte", address: "10.1.127.255", network: "10.1.0.0/17", refused: "the broadcast address of 10.1.0.0/17"},
 		"no broadcast":      {reason: "not at a byte", address: "10.1.127.255", network: "10.1.0.0/16", want: "10.1.127.255/16"},
-		"everything":        {reason: "a prefix of zero", address: "10.1.1.1", network: "0.0.0.0/0", refused: "has the prefix length 0"},
+		"prefix of zero":    {reason: "every address is in it", address: "10.1.1.1", network: "0.0.0.0/0", refused: "has the prefix length 0"},
 		"a name":            {reason: "not resolved", address: "ironic", network: "172.22.0.0/24", refused: `"ironic" is not an address`},
-		"no network":        {reason: "a typing mistake", address: "172.22.0.2", network: "172.22.0.0", refused: `network "172.22.0.0" of address 172.22.0.2 is none`},
+		"no network":        {reason: "a typing mistake", address: "172.22.0.2", network: "172.22.0.0", refused: `network "172.22.0.0" of address 172.22.0.2 is invalid`},
 		"loopback":          {reason: "no other machine reaches it", address: "127.0.0.1", network: "127.0.0.0/8", refused: "does not belong to a node"},
-		"multicast":         {reason: "of a group", address: "224.0.0.18", network: "224.0.0.0/24", refused: "does not belong to a node"},
-		"unspecified":       {reason: "none", address: "::", network: "::/64", refused: "does not belong to a node"},
-		"link-local":        {reason: "not in a URL", address: "fe80::2", network: "fe80::/64", refused: "one interface or one machine"},
-		"mapped":            {reason: "which family", address: "::ffff:172.22.0.2", network: "172.22.0.0/24", refused: "one interface or one machine"},
+		"multicast":         {reason: "the address of a group", address: "224.0.0.18", network: "224.0.0.0/24", refused: "does not belong to a node"},
+		"unspecified":       {reason: "no address", address: "::", network: "::/64", refused: "does not belong to a node"},
+		"link-local":        {reason: "a URL cannot contain it", address: "fe80::2", network: "fe80::/64", refused: "one interface or one machine"},
+		"mapped":            {reason: "the family is ambiguous", address: "::ffff:172.22.0.2", network: "172.22.0.0/24", refused: "one interface or one machine"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,16 +85,16 @@ func TestAddresses(t *testing.T) {
 		virtualIPs, networks []string
 		want                 string
 	}{
-		"one":           {reason: "least", virtualIPs: []string{"172.22.0.2"}, networks: []string{"172.22.0.0/24"}},
+		"one":           {reason: "the minimum", virtualIPs: []string{"172.22.0.2"}, networks: []string{"172.22.0.0/24"}},
 		"dual":          {reason: "one of each", virtualIPs: []string{"fd00::2", "172.22.0.2"}, networks: []string{"fd00::/64", "172.22.0.0/24"}},
-		"none":          {reason: "nothing to share", want: "there is no VIP"},
-		"networks less": {reason: "which belongs to which", virtualIPs: []string{"172.22.0.2"}, want: "1 VIPs and 0 networks"},
+		"none":          {reason: "a VIP is required", want: "there is no VIP"},
+		"networks less": {reason: "the networks are ambiguous", virtualIPs: []string{"172.22.0.2"}, want: "1 VIPs and 0 networks"},
 		"two of one family": {
-			reason: "they may part", virtualIPs: []string{"172.22.0.2", "172.22.0.3"},
+			reason: "they may move to different nodes", virtualIPs: []string{"172.22.0.2", "172.22.0.3"},
 			networks: []string{"172.22.0.0/24", "172.22.0.0/24"}, want: "172.22.0.2 and 172.22.0.3 are of one family",
 		},
 		"second is wrong": {
-			reason: "each is looked at", virtualIPs: []string{"172.22.0.2", "x"},
+			reason: "each VIP is checked", virtualIPs: []string{"172.22.0.2", "x"},
 			networks: []string{"172.22.0.0/24", "fd00::/64"}, want: `"x" is not an address`,
 		},
 	}
@@ -130,7 +130,7 @@ func TestMembers(t *testing.T) {
 			refused: "fd00::21 is of a family without a VIP",
 		},
 		"VIP": {
-			reason: "it would never move", nodes: []string{"172.22.0.2"}, addresses: both,
+			reason: "the VIP would never move", nodes: []string{"172.22.0.2"}, addresses: both,
 			refused: "172.22.0.2 is a VIP and cannot be the own address of a node",
 		},
 		"name": {reason: "not resolved", nodes: []string{"node-1"}, addresses: both, refused: `"node-1" is not an address`},
@@ -160,7 +160,7 @@ func TestRouterID(t *testing.T) {
 	}
 }
 
-// TestRouterIDTaken leaves less and less to choose from.
+// TestRouterIDTaken reduces the number of unused IDs step by step.
 func TestRouterIDTaken(t *testing.T) {
 	first, err := vip.RouterID("3f9c1a7e")
 	if err != nil {
@@ -174,13 +174,13 @@ func TestRouterIDTaken(t *testing.T) {
 	}
 	second, err := vip.RouterID("3f9c1a7e", first)
 	if err != nil || second == first {
-		t.Errorf("with %d taken it is %d, %v; want another one", first, second, err)
+		t.Errorf("with %d used it is %d, %v; want another one", first, second, err)
 	}
 	if last, err := vip.RouterID("3f9c1a7e", taken...); err != nil || last != 200 {
-		t.Errorf("with all but 200 taken it is %d, %v; want 200", last, err)
+		t.Errorf("with all but 200 used it is %d, %v; want 200", last, err)
 	}
 	if none, err := vip.RouterID("3f9c1a7e", append(taken, 200)...); err == nil {
-		t.Errorf("with all taken it is %d; want an error", none)
+		t.Errorf("with all used it is %d; want an error", none)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Limits of a virtual router ID. keepalived of many Metal3 clusters uses 1 and 2 for the address of the control plane,
+// Limits of a virtual router ID. keepalived of many Metal3 clusters uses 1 and 2 for the control-plane endpoint,
 // and so does the keepalived image of Metal3 for its Ironic.
 const (
 	MinRouterID = 3
@@ -19,15 +19,15 @@ const levels = 5
 
 // RouterID returns the virtual router ID of a group for the ID of the cluster. The same used IDs give the same result.
 // It returns an error if all IDs are used.
-func RouterID(clusterID string, taken ...int) (int, error) {
+func RouterID(clusterID string, used ...int) (int, error) {
 	const count = MaxRouterID - MinRouterID + 1
 	start := int(hash(clusterID) % count)
 	for step := range count {
-		if id := MinRouterID + (start+step)%count; !slices.Contains(taken, id) {
+		if id := MinRouterID + (start+step)%count; !slices.Contains(used, id) {
 			return id, nil
 		}
 	}
-	return 0, fmt.Errorf("choosing a virtual router ID for cluster %q: all of %d to %d are taken; use another network",
+	return 0, fmt.Errorf("choosing a virtual router ID for cluster %q: all of %d to %d are used; use another network",
 		clusterID, MinRouterID, MaxRouterID)
 }
 

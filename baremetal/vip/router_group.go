@@ -35,23 +35,23 @@ func (g Group) ID() int {
 	return freeRouterID(g.ClusterID, nil)
 }
 
-// IsOneWith returns true if two groups describe one endpoint, which several clusters share on purpose: they have the
-// same identity and a common VIP.
-func (g Group) IsOneWith(other Group) bool {
+// SharesEndpoint returns true if two groups describe one endpoint, which clusters may share: both groups have the
+// same ClusterID and a common VIP.
+func (g Group) SharesEndpoint(other Group) bool {
 	return g.ClusterID != "" && g.ClusterID == other.ClusterID && slices.ContainsFunc(g.Addresses, other.Shares)
 }
 
 // Shares returns true if an address is a VIP of the group.
 func (g Group) Shares(address netip.Addr) bool { return slices.Contains(g.Addresses, address) }
 
-// Hears returns true if advertisements of one group reach members of the other.
+// Reaches returns true if advertisements of one group reach members of the other, in both directions.
 //
-//	modes                      hear each other
-//	Multicast and Multicast    if networks overlap: multicast stays on the wire, and a network is on one wire
+//	modes                      reach each other
+//	Multicast and Multicast    if networks overlap: multicast stays in the network
 //	Unicast and Unicast        if two addresses of one family are peers in both, one of each group: a member sends to its
 //	                           peers only and drops packets of others
 //	Unicast and Multicast      never: a member with peers ignores multicast
-func (g Group) Hears(other Group) bool {
+func (g Group) Reaches(other Group) bool {
 	switch {
 	case g.Mode != other.Mode:
 		return false
@@ -74,39 +74,40 @@ func (g Group) sharesPeers(other Group) bool {
 	return max(found[true], found[false]) > 1
 }
 
-// RouterIDs returns the virtual router ID of each group: its own or, in the order of the groups, one that no group has
-// that it hears. The same groups in the same order give the same result. Groups of one endpoint get the same ID.
+// RouterIDs returns the virtual router ID of each group: its own or, in the order of the groups, an ID that is unused
+// among the groups that reach it. The same groups in the same order give the same result. Groups of one endpoint get
+// the same ID.
 //
 // If all IDs are used, the group gets the default for its ClusterID.
 func RouterIDs(groups []Group) []int {
-	settled := slices.Clone(groups)
+	assigned := slices.Clone(groups)
 	ids := make([]int, len(groups))
-	for i := range settled {
-		if settled[i].RouterID == 0 {
-			settled[i].RouterID = settled[i].choose(settled)
+	for i := range assigned {
+		if assigned[i].RouterID == 0 {
+			assigned[i].RouterID = assigned[i].choose(assigned)
 		}
-		ids[i] = settled[i].RouterID
+		ids[i] = assigned[i].RouterID
 	}
 	return ids
 }
 
 // choose ignores groups without an ID: they choose later, and avoid the ID of this group.
 func (g Group) choose(others []Group) int {
-	var taken []int
+	var used []int
 	for _, other := range others {
 		switch {
 		case other.RouterID == 0:
-		case g.IsOneWith(other):
+		case g.SharesEndpoint(other):
 			return other.RouterID
-		case g.Hears(other):
-			taken = append(taken, other.RouterID)
+		case g.Reaches(other):
+			used = append(used, other.RouterID)
 		}
 	}
-	return freeRouterID(g.ClusterID, taken)
+	return freeRouterID(g.ClusterID, used)
 }
 
-func freeRouterID(clusterID string, taken []int) int {
-	id, err := RouterID(clusterID, taken...)
+func freeRouterID(clusterID string, used []int) int {
+	id, err := RouterID(clusterID, used...)
 	if err != nil {
 		return freeRouterID(clusterID, nil)
 	}

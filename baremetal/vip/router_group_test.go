@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// group makes one of mode Multicast from pairs of addresses and networks.
+// group returns a group of mode Multicast with pairs of addresses and networks.
 func group(t *testing.T, clusterID string, pairs ...string) vip.Group {
 	t.Helper()
 	made := vip.Group{ClusterID: clusterID, Mode: vip.Multicast}
@@ -23,13 +23,13 @@ func group(t *testing.T, clusterID string, pairs ...string) vip.Group {
 	return made
 }
 
-// withPeers makes a group one of mode Unicast.
+// withPeers returns the group in mode Unicast.
 func withPeers(made vip.Group, peers ...string) vip.Group {
 	made.Mode, made.Peers = vip.Unicast, parsed(peers...)
 	return made
 }
 
-func TestGroupsHearOneAnother(t *testing.T) {
+func TestReaches(t *testing.T) {
 	a := group(t, "a", "172.22.0.2", "172.22.0.0/24")
 	b := group(t, "b", "172.22.0.3", "172.22.0.0/24")
 	far := group(t, "far", "172.23.0.2", "172.23.0.0/24")
@@ -39,36 +39,36 @@ func TestGroupsHearOneAnother(t *testing.T) {
 		want   bool
 	}{
 		"one network":       {"the common case", a, b, true},
-		"two networks":      {"two wires", a, far, false},
-		"part of a network": {"a mask that is too short is on the same wire", a, group(t, "b", "172.22.1.2", "172.22.0.0/16"), true},
+		"two networks":      {"multicast stays in its network", a, far, false},
+		"part of a network": {"the network has the wrong mask", a, group(t, "b", "172.22.1.2", "172.22.0.0/16"), true},
 		"families apart":    {"each family has its own advertisements", a, group(t, "b", "fd00::2", "fd00::/64"), false},
 		"one family of two": {
-			"one is enough", group(t, "a", "172.22.0.2", "172.22.0.0/24", "fd00::2", "fd00::/64"),
+			"one family is sufficient", group(t, "a", "172.22.0.2", "172.22.0.0/24", "fd00::2", "fd00::/64"),
 			group(t, "b", "172.23.0.2", "172.23.0.0/24", "fd00::3", "fd00::/64"), true,
 		},
-		"peers apart":       {"each sends to its own", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.21", "172.22.0.22"), false},
-		"one peer in both":  {"it belongs to one, and drops what comes from the other", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.12", "172.22.0.13"), false},
-		"two peers in both": {"lists of all addresses that a node could get", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.12", "172.22.0.11"), true},
+		"peers apart":       {"members send only to their peers", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.21", "172.22.0.22"), false},
+		"one peer in both":  {"the peer belongs to one group, and drops packets of the other", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.12", "172.22.0.13"), false},
+		"two peers in both": {"both list all possible addresses of nodes", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(b, "172.22.0.12", "172.22.0.11"), true},
 		"the same one twice": {
-			"it is one nevertheless", withPeers(a, "172.22.0.11", "172.22.0.11"), withPeers(b, "172.22.0.11", "172.22.0.12"), false,
+			"duplicates count once", withPeers(a, "172.22.0.11", "172.22.0.11"), withPeers(b, "172.22.0.11", "172.22.0.12"), false,
 		},
 		"two families of one peer": {
 			"a member of each family is missing", withPeers(a, "172.22.0.11", "fd00::11"), withPeers(b, "172.22.0.11", "fd00::11"), false,
 		},
-		"peers far away":   {"peers are reached through routers", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(far, "172.22.0.11", "172.22.0.12"), true},
-		"peers and all":    {"one does not listen, the other is not told", withPeers(a, "172.22.0.11", "172.22.0.12"), b, false},
-		"nothing readable": {"no network, no wire", vip.Group{Mode: vip.Multicast}, b, false},
+		"peers far away":        {"peers are reached through routers", withPeers(a, "172.22.0.11", "172.22.0.12"), withPeers(far, "172.22.0.11", "172.22.0.12"), true},
+		"Unicast and Multicast": {"the modes differ", withPeers(a, "172.22.0.11", "172.22.0.12"), b, false},
+		"no network":            {"no network overlaps", vip.Group{Mode: vip.Multicast}, b, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if there, back := c.a.Hears(c.b), c.b.Hears(c.a); there != c.want || back != c.want {
+			if there, back := c.a.Reaches(c.b), c.b.Reaches(c.a); there != c.want || back != c.want {
 				t.Errorf("%s: got %t and the other way round %t, want %t", c.reason, there, back, c.want)
 			}
 		})
 	}
 }
 
-func TestGroupsThatAreOne(t *testing.T) {
+func TestSharesEndpoint(t *testing.T) {
 	a := group(t, "a", "172.22.0.2", "172.22.0.0/24")
 	cases := map[string]struct {
 		reason string
@@ -76,23 +76,23 @@ func TestGroupsThatAreOne(t *testing.T) {
 		want   bool
 	}{
 		"same":               {"shared on purpose", group(t, "a", "172.22.0.2", "172.22.0.0/24"), true},
-		"one address of two": {"one that gets a second family", group(t, "a", "fd00::2", "fd00::/64", "172.22.0.2", "172.22.0.0/24"), true},
-		"another address":    {"a copied identity", group(t, "a", "172.22.0.3", "172.22.0.0/24"), false},
-		"another identity":   {"a copied address", group(t, "b", "172.22.0.2", "172.22.0.0/24"), false},
+		"one address of two": {"one cluster adds a second family", group(t, "a", "fd00::2", "fd00::/64", "172.22.0.2", "172.22.0.0/24"), true},
+		"another address":    {"a copied clusterID", group(t, "a", "172.22.0.3", "172.22.0.0/24"), false},
+		"another clusterID":  {"a copied VIP", group(t, "b", "172.22.0.2", "172.22.0.0/24"), false},
 	}
 	for name, c := range cases {
-		if got := a.IsOneWith(c.other); got != c.want {
+		if got := a.SharesEndpoint(c.other); got != c.want {
 			t.Errorf("%s: %s: got %t, want %t", name, c.reason, got, c.want)
 		}
 	}
 	nameless := group(t, "", "172.22.0.2", "172.22.0.0/24")
-	if nameless.IsOneWith(nameless) {
-		t.Error("clusters without an identity are taken for one")
+	if nameless.SharesEndpoint(nameless) {
+		t.Error("clusters without a clusterID share an endpoint")
 	}
 }
 
 func TestRouterIDs(t *testing.T) {
-	// a, b and c would have the same ID if each was alone.
+	// a, b and c have the same default ID.
 	same := collidingIDs(t)
 	alone, err := vip.RouterID(same[0])
 	if err != nil {
@@ -111,11 +111,11 @@ func TestRouterIDs(t *testing.T) {
 		want   []int
 	}{
 		"alone":        {"without a comparison", []vip.Group{a}, []int{alone}},
-		"in order":     {"the first keeps it, the others step aside", []vip.Group{a, b, c}, []int{alone, alone + 1, alone + 2}},
+		"in order":     {"the first has its default, the others use the next IDs", []vip.Group{a, b, c}, []int{alone, alone + 1, alone + 2}},
 		"other order":  {"age decides, not the name", []vip.Group{c, a, b}, []int{alone, alone + 1, alone + 2}},
-		"given":        {"what is given stays, even to a younger one", []vip.Group{a, at("x", "172.22.0.9", alone)}, []int{alone + 1, alone}},
-		"given twice":  {"a person wanted it so; it is reported", []vip.Group{at("x", "172.22.0.8", 9), at("y", "172.22.0.9", 9)}, []int{9, 9}},
-		"far away":     {"no node of the other network hears it", []vip.Group{a, far}, []int{alone, alone}},
+		"given":        {"a given ID stays, even if it belongs to a younger cluster", []vip.Group{a, at("x", "172.22.0.9", alone)}, []int{alone + 1, alone}},
+		"given twice":  {"both were set by users; a condition reports the conflict", []vip.Group{at("x", "172.22.0.8", 9), at("y", "172.22.0.9", 9)}, []int{9, 9}},
+		"far away":     {"advertisements do not reach the other network", []vip.Group{a, far}, []int{alone, alone}},
 		"one endpoint": {"the nodes of both are one group", []vip.Group{at(same[0], "172.22.0.2", 77), b, a}, []int{77, alone, 77}},
 	}
 	for name, tc := range cases {
@@ -133,8 +133,8 @@ func TestRouterIDs(t *testing.T) {
 	}
 }
 
-// TestRouterIDsOfMany gives a hundred clusters of one network different IDs, and still gives IDs when there are more
-// clusters than IDs.
+// TestRouterIDsOfMany expects different IDs for a hundred clusters of one network, and an ID for each cluster if there
+// are more clusters than IDs.
 func TestRouterIDsOfMany(t *testing.T) {
 	var groups []vip.Group
 	for number := range vip.MaxRouterID {
@@ -151,7 +151,7 @@ func TestRouterIDsOfMany(t *testing.T) {
 		t.Errorf("IDs are from %d to %d", slices.Min(all), slices.Max(all))
 	}
 	if last := groups[len(groups)-1]; all[len(all)-1] != last.ID() {
-		t.Errorf("with all taken it is %d, want %d as if alone", all[len(all)-1], last.ID())
+		t.Errorf("with all used it is %d, want the default %d", all[len(all)-1], last.ID())
 	}
 }
 
@@ -167,11 +167,11 @@ func TestGroupID(t *testing.T) {
 		t.Errorf("with ID 77 it is %d", got)
 	}
 	if (vip.Group{}).Shares(netip.Addr{}) {
-		t.Error("no clusters share no address")
+		t.Error("empty groups share an address")
 	}
 }
 
-// collidingIDs are three identities that give one ID, with two free ones behind it.
+// collidingIDs returns three clusterIDs with the same default ID, whose next two IDs are unused.
 func collidingIDs(t *testing.T) []string {
 	t.Helper()
 	found := map[int][]string{}
@@ -186,6 +186,6 @@ func collidingIDs(t *testing.T) []string {
 			return found[id]
 		}
 	}
-	t.Fatal("no three of 5000 identities give one ID")
+	t.Fatal("no three of 5000 clusterIDs have the same default ID")
 	return nil
 }

@@ -78,11 +78,10 @@ type NodeSettings struct {
 	// InterfaceCIDR is set.
 	Interface string `json:"interface,omitempty"`
 
-	// MACAddresses let the node choose the interface with one of them, written like 52:54:00:00:00:0a.
+	// MACAddresses select the interface with one of these addresses, written like 52:54:00:00:00:0a.
 	MACAddresses []string `json:"macAddresses,omitempty"`
 
-	// InterfaceCIDR lets the node choose the interface with an address of its own in this network. It is in its masked
-	// form.
+	// InterfaceCIDR selects the interface with an own address of the node in this network. It is in its masked form.
 	InterfaceCIDR netip.Prefix `json:"interfaceCIDR,omitzero"`
 
 	// VirtualIPs are one or two VIPs of different families. URLs have the first VIP.
@@ -171,7 +170,7 @@ func Conductor(clusterID, node string) string {
 }
 
 // Encode returns the settings as JSON. The same settings give the same bytes. It returns an error for settings that
-// Decode refuses.
+// Decode rejects.
 func (s NodeSettings) Encode() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("writing the settings of the guard: %w", err)
@@ -230,7 +229,7 @@ func (s NodeSettings) checkInterface() error {
 		}
 	}
 	if ways != 1 {
-		return fmt.Errorf("interface is %q, macAddresses are %q and interfaceCIDR is %q; give exactly one of them",
+		return fmt.Errorf("interface is %q, macAddresses are %q and interfaceCIDR is %q; set exactly one of them",
 			s.Interface, s.MACAddresses, s.InterfaceCIDR)
 	}
 	if s.InterfaceCIDR != s.InterfaceCIDR.Masked() {
@@ -279,11 +278,11 @@ func (s NodeSettings) checkAddresses() error {
 		return err
 	}
 	for _, address := range s.VirtualIPs {
-		heard := slices.DeleteFunc(slices.Clone(s.Peers),
+		members := slices.DeleteFunc(slices.Clone(s.Peers),
 			func(peer netip.Addr) bool { return peer.Is4() != address.Address.Is4() })
-		if len(heard) < 2 {
+		if len(members) < 2 {
 			return fmt.Errorf("mode Unicast requires the own addresses of all nodes that may hold %s, at least two, and "+
-				"there are %d; list them, or use mode Multicast", address.Address, len(heard))
+				"there are %d; list them, or use mode Multicast", address.Address, len(members))
 		}
 	}
 	return nil
@@ -326,7 +325,7 @@ func (s NodeSettings) checkFiles() error {
 		return fmt.Errorf("kubeconfig %q is not an absolute path; name that of the kubelet", s.Files.Kubeconfig)
 	}
 	if s.Takeover == AfterMove && s.Role == ControlPlane && (s.Files.Kubeconfig == "" || s.ArmedAnnotation.Name == "") {
-		return errors.New("takeover AfterMove reads an annotation of the Node; give a kubeconfig and the annotation")
+		return errors.New("takeover AfterMove reads an annotation of the Node; set a kubeconfig and the annotation")
 	}
 	return nil
 }

@@ -73,29 +73,29 @@ func TestDecodeRefuses(t *testing.T) {
 	cases := map[string]struct{ reason, content, want string }{
 		"nothing":         {"an empty file is no settings", "", "EOF"},
 		"half":            {"the disk was full", string(content[:len(content)/2]), "unexpected EOF"},
-		"two":             {"which one counts", string(content) + "{}", "more than one JSON object"},
-		"unknown field":   {"the user relies on it", change(`"interface"`, `"nic"`), `unknown field "nic"`},
-		"duration":        {"no unit", change(`"200ms"`, `"200"`), `"200" is not a duration`},
+		"two":             {"the settings are ambiguous", string(content) + "{}", "more than one JSON object"},
+		"unknown field":   {"the writer requires its effect", change(`"interface"`, `"nic"`), `unknown field "nic"`},
+		"duration":        {"the unit is missing", change(`"200ms"`, `"200"`), `"200" is not a duration`},
 		"address":         {"a typing mistake", change(`"172.22.0.2"`, `"172.22.0"`), "172.22.0"},
 		"outside":         {"a typing mistake", change(`"172.22.0.2"`, `"172.23.0.2"`), "is not in its network"},
-		"role":            {"neither side", change(`"ControlPlane"`, `"Worker"`), `role is "Worker"`},
-		"mode":            {"case counts", change(`"Unicast"`, `"unicast"`), `mode is "unicast"`},
-		"takeover":        {"unknown", change(`"AfterMove"`, `"Never"`), `takeover is "Never"`},
-		"standby":         {"unknown", change(`"Warm"`, `"Hot"`), `standby is "Hot"`},
-		"cluster":         {"identity", change(`"3f9c1a7e"`, `""`), "clusterID is empty"},
-		"interface":       {"nowhere to go", change(`"provisioning"`, `""`), "give exactly one of them"},
-		"two ways":        {"which one counts", change(`"interface"`, `"interfaceCIDR": "172.22.0.0/24", "interface"`), "give exactly one of them"},
-		"MAC":             {"the kernel writes others", change(`"interface": "provisioning"`, `"macAddresses": ["52-54-00-00-00-0A"]`), "write addresses like"},
+		"role":            {"the role is unknown", change(`"ControlPlane"`, `"Worker"`), `role is "Worker"`},
+		"mode":            {"values are case-sensitive", change(`"Unicast"`, `"unicast"`), `mode is "unicast"`},
+		"takeover":        {"the value is unknown", change(`"AfterMove"`, `"Never"`), `takeover is "Never"`},
+		"standby":         {"the value is unknown", change(`"Warm"`, `"Hot"`), `standby is "Hot"`},
+		"cluster":         {"the clusterID identifies conductors", change(`"3f9c1a7e"`, `""`), "clusterID is empty"},
+		"interface":       {"keepalived requires an interface", change(`"provisioning"`, `""`), "set exactly one of them"},
+		"two ways":        {"the interface is ambiguous", change(`"interface"`, `"interfaceCIDR": "172.22.0.0/24", "interface"`), "set exactly one of them"},
+		"MAC":             {"the kernel writes another form", change(`"interface": "provisioning"`, `"macAddresses": ["52-54-00-00-00-0A"]`), "write addresses like"},
 		"CIDR":            {"two spellings", change(`"interface": "provisioning"`, `"interfaceCIDR": "172.22.0.1/24"`), "interfaceCIDR is 172.22.0.1/24"},
-		"router ID":       {"left to others", change(`"virtualRouterID": 51`, `"virtualRouterID": 2`), "virtualRouterID is 2"},
-		"interval":        {"not a hundredth", change(`"200ms"`, `"15ms"`), "advertisementInterval is 15ms"},
-		"silence":         {"in the future", change(`"15m0s"`, `"-1s"`), "takeoverAfterSilence is -1s"},
-		"ports":           {"two services on one", change(`6183`, `6180`), "use three different ones"},
-		"relative file":   {"relative to what", change(`"/files/ironic.sock"`, `"password"`), `file "password" is not an absolute path`},
-		"no kubeconfig":   {"no controller could arm it", change(`"/etc/kubernetes/kubelet.conf"`, `""`), "give a kubeconfig and the annotation"},
-		"kubeconfig":      {"relative to what", change(`"/etc/kubernetes/kubelet.conf"`, `"kubelet.conf"`), `kubeconfig "kubelet.conf" is not`},
-		"alone":           {"keepalived would shout", change(`"172.22.0.10",`, ``), "at least two, and there are 1"},
-		"virtual as peer": {"it never moves", change(`"172.22.0.10",`, `"172.22.0.2",`), "cannot be the own address of a node"},
+		"router ID":       {"1 and 2 are reserved", change(`"virtualRouterID": 51`, `"virtualRouterID": 2`), "virtualRouterID is 2"},
+		"interval":        {"VRRP counts hundredths of a second", change(`"200ms"`, `"15ms"`), "advertisementInterval is 15ms"},
+		"silence":         {"a duration is positive", change(`"15m0s"`, `"-1s"`), "takeoverAfterSilence is -1s"},
+		"ports":           {"two services have one port", change(`6183`, `6180`), "use three different ones"},
+		"relative file":   {"the path is relative", change(`"/files/ironic.sock"`, `"password"`), `file "password" is not an absolute path`},
+		"no kubeconfig":   {"no controller could arm it", change(`"/etc/kubernetes/kubelet.conf"`, `""`), "set a kubeconfig and the annotation"},
+		"kubeconfig":      {"the path is relative", change(`"/etc/kubernetes/kubelet.conf"`, `"kubelet.conf"`), `kubeconfig "kubelet.conf" is not`},
+		"alone":           {"keepalived would use multicast", change(`"172.22.0.10",`, ``), "at least two, and there are 1"},
+		"virtual as peer": {"the VIP would never move", change(`"172.22.0.10",`, `"172.22.0.2",`), "cannot be the own address of a node"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestChoices: each way to choose the interface is read as it was written, and leaves the others out.
+// TestChoices expects that Encode writes only the given choice of the interface, and that Decode reads it.
 func TestChoices(t *testing.T) {
 	for want, change := range map[string]func(*vip.NodeSettings){
 		`"interface": "provisioning",`:                   func(s *vip.NodeSettings) { s.Interface = "provisioning" },
@@ -127,12 +127,12 @@ func TestChoices(t *testing.T) {
 		words := []string{`"interface":`, `"interfaceCIDR":`, `"macAddresses":`}
 		given := slices.DeleteFunc(words, func(word string) bool { return !strings.Contains(string(content), word) })
 		if len(given) != 1 || !strings.Contains(string(content), want) {
-			t.Errorf("the settings have %q, want %s alone", given, want)
+			t.Errorf("the settings have %q, want only %s", given, want)
 		}
 	}
 }
 
-// TestMACAddress: only what one interface can have is a MAC address.
+// TestMACAddress expects an error for addresses that a single interface cannot have.
 func TestMACAddress(t *testing.T) {
 	for _, text := range []string{"52:54:00:00:00:0A", "52-54-00-00-00-0a", "5254.0000.000a"} {
 		if got, err := vip.MACAddress(text); err != nil || got != "52:54:00:00:00:0a" {
@@ -149,7 +149,7 @@ func TestMACAddress(t *testing.T) {
 	}
 }
 
-// TestEncodeRefuses has a value that no file can have.
+// TestEncodeRefuses has an empty VIP.
 func TestEncodeRefuses(t *testing.T) {
 	broken := settings(t)
 	broken.VirtualIPs = append(broken.VirtualIPs, vip.Address{})
@@ -160,7 +160,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads whatever there is: what it takes, it writes again and reads the same.
+// FuzzDecode expects that Encode and Decode reproduce settings that Decode accepts.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"clusterID":"a","virtualIPs":[{"address":"::1","prefix":-1,"network":"::/0"}]}`))
 	f.Add([]byte(`{"advertisementInterval":"1h"}`))
@@ -174,11 +174,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		first, err := decoded.Encode()
 		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("encoding decoded settings: %v", err)
 		}
 		again, err := vip.Decode(first)
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v", err)
+			t.Fatalf("decoding encoded settings: %v", err)
 		}
 		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) || !json.Valid(second) {

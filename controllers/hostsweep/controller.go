@@ -1,11 +1,13 @@
-// Package hostsweep removes from hosts what CAPM3 or a manual change leaves and what does harm later: ownerReferences
-// of Metal3Machines, block-move on hosts without a machine, records of a claim on hosts that are neither claimed nor
-// reserved, and requests to keep a host powered off whose Metal3Remediation no longer exists. It restores what such a
-// record holds.
+// Package hostsweep removes leftovers of CAPM3 or of a manual change from hosts:
 //
-// It runs for every host when the manager starts, and again for a host that is released by hand or restored from a
-// backup, and after a Metal3Remediation. It changes nothing that a user has set, and keeps the record of a host that a
-// Metal3Machine has recorded.
+//   - ownerReferences of Metal3Machines
+//   - block-move on hosts without a machine
+//   - records of a claim on hosts that are neither claimed nor reserved, whose values it restores
+//   - requests to keep a host powered off without a Metal3Remediation
+//
+// It sweeps all hosts when the manager starts. It sweeps a host again after a manual release, a restore from a backup,
+// or the deletion of a Metal3Remediation. It keeps the values of users, and the record of a host that a Metal3Machine
+// has recorded.
 package hostsweep
 
 import (
@@ -38,7 +40,7 @@ const (
 	// reasonSwept is the reason of the event on a swept host.
 	reasonSwept = "LeftoversRemoved"
 
-	// reasonRefused is the reason of the event on a host that the API server refuses to change.
+	// reasonRefused is the reason of the event on a host after a refused write.
 	reasonRefused = "WriteRefused"
 
 	// poweredOffIndex finds the hosts that a remediation keeps powered off.
@@ -78,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	clean, dirty := host.WithoutLeftovers(current, paused || recorded)
 	orphans := false
-	if !paused && remediation.AskedOff(current) {
+	if !paused && remediation.HasPowerOffRequest(current) {
 		if clean, orphans, err = r.withoutOrphans(ctx, clean); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -122,8 +124,8 @@ func (r *Reconciler) clusterPaused(ctx context.Context, namespace string) (bool,
 	return false, nil
 }
 
-// isRecorded returns true if a Metal3Machine has recorded the host. The machine claims a host again that lost its
-// consumerRef, and its release requires the record of the claim.
+// isRecorded returns true if a Metal3Machine has recorded the host. If the host lost its consumerRef, the machine
+// claims it again, and its release requires the record of the claim.
 func (r *Reconciler) isRecorded(ctx context.Context, current *bmov1alpha1.BareMetalHost) (bool, error) {
 	var machines infrav1.Metal3MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(current.Namespace),
@@ -186,7 +188,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 }
 
 func byPowerOff(object client.Object) []string {
-	if current, isHost := object.(*bmov1alpha1.BareMetalHost); isHost && remediation.AskedOff(current) {
+	if current, isHost := object.(*bmov1alpha1.BareMetalHost); isHost && remediation.HasPowerOffRequest(current) {
 		return []string{""}
 	}
 	return nil
@@ -204,7 +206,7 @@ func hasLeftovers(object client.Object) bool {
 		return false
 	}
 	_, dirty := host.WithoutLeftovers(current, false)
-	return dirty || remediation.AskedOff(current)
+	return dirty || remediation.HasPowerOffRequest(current)
 }
 
 // toHosts requeues the hosts in the namespace of an object.

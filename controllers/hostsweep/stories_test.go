@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeUpgrade is the story of the host that goes with its machine, with and without the sweep.
+// describeUpgrade contains the stories about ownerReferences, with and without the sweep.
 func describeUpgrade(s *suite) {
 	It("saves hosts from the garbage collector", func(ctx context.Context) {
 		w := s.world(ctx)
@@ -44,12 +44,12 @@ func describeUpgrade(s *suite) {
 		w.host(ctx, "host", build.Provisioned(), ownedAsByCAPM3(w.machine(ctx, "machine")))
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
-				errors.New("a policy says no"))}
+				errors.New("denied by a policy"))}
 		})
 		w.manager.Start()
 		Eventually(func(g Gomega) {
 			g.Expect(w.notes(ctx, g, "host")).To(ContainElement(And(HavePrefix("Warning WriteRefused: "),
-				ContainSubstring("a policy says no"), ContainSubstring("ownerReferences"))))
+				ContainSubstring("denied by a policy"), ContainSubstring("ownerReferences"))))
 		}).Should(Succeed())
 		w.writes.Judge(nil)
 		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -87,7 +87,7 @@ func describeUpgrade(s *suite) {
 	})
 }
 
-// describeOrphans are the stories about hosts that are kept powered off.
+// describeOrphans contains the stories about hosts that are kept powered off.
 func describeOrphans(s *suite) {
 	const ofCAPM3 = infrav1.RemediationRebootPrefix + "0b2f6c1e-9f31-4a57-9f0e-2d8b8c1f0a11"
 	off := map[string]string{ofCAPM3: `{"mode":"hard"}`, "reboot.metal3.io/by-user": ""}
@@ -102,7 +102,7 @@ func describeOrphans(s *suite) {
 		w.swept(ctx, "restored-later", byUser)
 	})
 
-	It("keeps a host off for a remediation of its Machine until that ends", func(ctx context.Context) {
+	It("keeps a host off until the remediation of its Machine ends", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := build.Machine("owner", "cluster", build.InNamespace(w.namespace))
 		w.create(ctx, owner)
@@ -125,7 +125,7 @@ func describeOrphans(s *suite) {
 		w.swept(ctx, "host", byUser)
 	})
 
-	It("keeps a host off while a Cluster is paused, whose remediations may still arrive", func(ctx context.Context) {
+	It("keeps a host off while a Cluster is paused, since remediations may still be moved to it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace), build.ClusterPaused()))
 		w.host(ctx, "host", build.Annotations(off), ownedAsByCAPM3(w.machine(ctx, "machine")))
@@ -137,7 +137,7 @@ func describeOrphans(s *suite) {
 	})
 }
 
-// describeSweep are the stories about annotations.
+// describeSweep contains the stories about annotations.
 func describeSweep(s *suite) {
 	leftovers := map[string]string{
 		infrav1.BlockMoveAnnotation: "",
@@ -146,7 +146,7 @@ func describeSweep(s *suite) {
 	}
 	all := build.Annotations(leftovers)
 
-	It("frees unclaimed hosts of blocks and old records", func(ctx context.Context) {
+	It("removes block-move and old records from unclaimed hosts", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "before-the-start", all)
 		w.manager.Start()
@@ -156,7 +156,7 @@ func describeSweep(s *suite) {
 		Expect(w.writes.Done()).To(HaveLen(2), "one write for each host")
 	})
 
-	It("frees a reserved host of its block, and gives it back what was found if freed by hand", func(ctx context.Context) {
+	It("removes block-move from a reserved host, and restores it after a manual release", func(ctx context.Context) {
 		w := s.world(ctx)
 		unblocked := map[string]string{infrav1.ReleaseAnnotation: `{"online":true}`, "example.com/asset": "4711"}
 		w.host(ctx, "host", build.Available(), all, build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}),
@@ -193,7 +193,7 @@ func describeSweep(s *suite) {
 		w.swept(ctx, "recorded", map[string]string{"example.com/asset": "4711"})
 	})
 
-	It("leaves alone what a user or somebody else has set", func(ctx context.Context) {
+	It("keeps values of users and of other consumers", func(ctx context.Context) {
 		w := s.world(ctx)
 		byUser := map[string]string{bmov1alpha1.PausedAnnotation: "maintenance", bmov1alpha1.DetachedAnnotation: ""}
 		machine := w.machine(ctx, "machine")
@@ -213,7 +213,7 @@ func describeSweep(s *suite) {
 		Expect(w.get(ctx, Default, "claimed-by-others").Annotations).To(Equal(leftovers))
 	})
 
-	It("waits for the end of a pause, but not with owners", func(ctx context.Context) {
+	It("removes only ownerReferences while a Cluster is paused", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace), build.ClusterPaused()))
 		w.host(ctx, "host", all, ownedAsByCAPM3(w.machine(ctx, "machine")))
@@ -224,7 +224,7 @@ func describeSweep(s *suite) {
 		w.swept(ctx, "host", map[string]string{"example.com/asset": "4711"})
 	})
 
-	It("gives way to a faster writer and comes back", func(ctx context.Context) {
+	It("sweeps again after a write conflict", func(ctx context.Context) {
 		w := s.world(ctx)
 		overtaken := false
 		w.writes.Judge(func(write stage.Write) stage.Verdict {

@@ -28,13 +28,12 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// patience is how long a story waits for something to happen, the garbage collector among others. It is a limit, not
-// an expectation.
-const patience = 2 * time.Minute
+// timeLimit bounds each wait of a story, also the waits for the garbage collector.
+const timeLimit = 2 * time.Minute
 
 func TestHostSweep(t *testing.T) { specs.Run(t, "Host sweep") }
 
-// suite is what all stories share: an API server with a real garbage collector.
+// suite contains the server of all stories, an API server with a real garbage collector.
 type suite struct{ server *env.Server }
 
 var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
@@ -42,7 +41,7 @@ var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
 
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
-		SetDefaultEventuallyTimeout(patience)
+		SetDefaultEventuallyTimeout(timeLimit)
 		s.server = stage.Start(ctx, env.Options{
 			Definitions:       []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
 			ControllerManager: true,
@@ -95,7 +94,7 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// machine creates a Metal3Machine as CAPM3 leaves it, without a finalizer that would need somebody to finish it.
+// machine creates a Metal3Machine as CAPM3 leaves it, without a finalizer.
 func (w *world) machine(ctx context.Context, name string) *infrav1.Metal3Machine {
 	GinkgoHelper()
 	machine := build.Metal3Machine(name, "cluster", build.InNamespace(w.namespace))
@@ -109,7 +108,7 @@ func (w *world) get(ctx context.Context, g Gomega, name string) *bmov1alpha1.Bar
 	return host
 }
 
-// exists says whether there is a host.
+// exists reports whether a host exists.
 func (w *world) exists(ctx context.Context, g Gomega, name string) bool {
 	err := w.client.Get(ctx, w.key(name), &bmov1alpha1.BareMetalHost{})
 	g.Expect(client.IgnoreNotFound(err)).To(Succeed())

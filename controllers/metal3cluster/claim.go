@@ -15,21 +15,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// claimNodes claims a control plane, and judges the standing of this management cluster. The first row that fits
-// counts.
+// claimNodes claims a control plane, and returns the standing of this management cluster. The first matching row
+// applies.
 //
-//	error          epoch  standing with it before  standing, and what it means
-//	none           any    any                      the recorded one
-//	a refusal      any    any                      not known: paused hosts stay paused, and the VIP is not taken back
-//	no kubeconfig  > 0    any                      not known: as for a refusal
-//	any other      any    known                    the same: a claim does not end
-//	no kubeconfig  0      not known                not known, and stops nothing: no move has begun
-//	not tried      any    not known                not known yet: as without a probe
-//	no connection  any    not known                not known, and stops nothing: hosts may require the repair
-//	any other      any    not known                not known: as for a refusal
+//	error          epoch  last standing with it  standing and effect
+//	none           any    any                    the recorded one
+//	a refusal      any    any                    unknown: paused hosts stay paused, and the VIP is not reclaimed
+//	no kubeconfig  > 0    any                    unknown: as for a refusal
+//	any other      any    known                  the last one: a claim does not end
+//	no kubeconfig  0      unknown                unknown, and no hosts stay paused: no move has begun
+//	not tried      any    unknown                unknown: as without a probe
+//	no connection  any    unknown                unknown, and no hosts stay paused: the repair may require them
+//	any other      any    unknown                unknown: as for a refusal
 //
-// A Cluster that is being deleted is no exception: BMO would wipe paused hosts that another one may manage.
-// Where the standing is not known, the claim in the status counts: see readStanding.
+// This includes a Cluster that is being deleted: BMO would wipe paused hosts that another management cluster may
+// manage. If the standing is unknown, the claim in the status applies: see readStanding.
 func claimNodes(
 	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
 ) (nodesResult, error) {
@@ -56,9 +56,9 @@ func claimNodes(
 	return result, err
 }
 
-// readStanding reads who manages the cluster. Where the last probe of this process does not tell, the claim of another
-// management cluster in the status counts, unless the Metal3Cluster has a newer epoch: it was moved back or has taken
-// over.
+// readStanding reads which management cluster manages the cluster. If the last probe has no standing, the claim of
+// another management cluster in the status applies, unless the Metal3Cluster has a newer epoch: it was moved back, or
+// this management cluster took over.
 func (s *scope) readStanding(result nodesResult, isProbed bool) {
 	if isProbed {
 		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
@@ -70,7 +70,7 @@ func (s *scope) readStanding(result nodesResult, isProbed bool) {
 	}
 }
 
-// fence stops a management cluster when another one has claimed the cluster.
+// fence stops the reconcile if another management cluster has claimed the cluster.
 func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch s.standing {
 	case pivot.Superseded:
@@ -83,8 +83,9 @@ func fence(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// awaitClaim waits until the workload cluster was claimed. A workload cluster that does not answer stops nothing: its
-// hosts may require the repair. The ClusterCache does not connect to one without infrastructureProvisioned.
+// awaitClaim waits until the workload cluster was claimed. It does not wait for a workload cluster that does not
+// answer: its repair may require the hosts. The ClusterCache does not connect to a cluster without
+// infrastructureProvisioned.
 func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.infra.Spec.Ironic == nil, s.isClaimProbed:
@@ -94,8 +95,8 @@ func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 			"another management cluster may manage the workload cluster: %s", s.move.NodesUnknown)), nil
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		return outcome.Waiting(infrav1.NotYetObservedReason, fmt.Sprintf("Waiting for Cluster API to set "+
-			"status.initialization.infrastructureProvisioned of Cluster %s: until then, the manager does not ask the workload "+
-			"cluster which management cluster manages it. If this lasts, see whether the manager of Cluster API runs",
+			"status.initialization.infrastructureProvisioned of Cluster %s. The manager then reads which management cluster "+
+			"has claimed the workload cluster. If this lasts, check that the manager of Cluster API runs",
 			s.cluster.Name)), nil
 	default:
 		return outcome.Waiting(infrav1.NotYetObservedReason,

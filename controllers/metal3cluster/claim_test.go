@@ -43,14 +43,14 @@ func TestAFailedClaimHolds(t *testing.T) {
 	}{
 		"Claimed":           {"this management cluster manages the cluster", nil, nil, answers, "", true},
 		"Unreachable":       {"hosts may require the repair of the cluster", nil, workload.ErrUnreachable, answers, "", true},
-		"Forbidden":         {"the other one may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
-		"Conflict":          {"the other one has claimed the cluster", nil, conflict, waits, "it changed", false},
+		"Forbidden":         {"the other management cluster may have claimed the cluster", nil, forbidden, waits, "RBAC. Correct the permissions of the kubeconfig of Cluster cluster", false},
+		"Conflict":          {"the other management cluster has claimed the cluster", nil, conflict, waits, "it changed", false},
 		"Broken":            {"the standing is not known", nil, errAway, waits, errAway.Error(), false},
-		"BrokenEarlier":     {"the other one may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
+		"BrokenEarlier":     {"the other management cluster may have claimed a newer epoch", &earlier, errAway, waits, errAway.Error(), false},
 		"BrokenCurrent":     {"this one has claimed the epoch already", &current, errAway, answers, "", true},
 		"ForbiddenCurrent":  {"no later probe would see another claim", &current, forbidden, waits, "RBAC", false},
-		"BrokenSuperseded":  {"the other one manages the cluster", &superseded, errAway, elsewhere, "", false},
-		"UnreachableBehind": {"an earlier probe read the claim of the other one", &superseded, workload.ErrUnreachable, elsewhere, "", false},
+		"BrokenSuperseded":  {"the other management cluster manages the cluster", &superseded, errAway, elsewhere, "", false},
+		"UnreachableBehind": {"an earlier probe read the claim of the other management cluster", &superseded, workload.ErrUnreachable, elsewhere, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := &planes{claim: tc.claim, standing: pivot.Current}
@@ -61,15 +61,15 @@ func TestAFailedClaimHolds(t *testing.T) {
 			if back != tc.back {
 				t.Errorf("%s: the Ironic of the management cluster may take the VIP: %t", tc.reason, back)
 			}
-			if tc.claim != nil && there.armed+there.looks > 0 {
+			if tc.claim != nil && there.armed+there.reads > 0 {
 				t.Error("nodes were armed without a claim")
 			}
 		})
 	}
 }
 
-// TestAMissingKubeconfigHolds unpauses a Cluster whose kubeconfig is lost, so that the workload cluster cannot say who
-// manages it.
+// TestAMissingKubeconfigHolds unpauses a Cluster whose kubeconfig is lost, so that the claims of the workload cluster
+// cannot be read.
 func TestAMissingKubeconfigHolds(t *testing.T) {
 	const waits, answers = infrav1.EndpointFailedReason, infrav1.EndpointAnswersReason
 	lost := fmt.Errorf("%w: restore Secret cluster-kubeconfig", workload.ErrNoKubeconfig)
@@ -95,7 +95,7 @@ func TestAMissingKubeconfigHolds(t *testing.T) {
 			if tc.says == waits && !strings.Contains(got.Message, "restore Secret cluster-kubeconfig") {
 				t.Errorf("got %q, want the remedy", got.Message)
 			}
-			if there.armed+there.looks > 0 {
+			if there.armed+there.reads > 0 {
 				t.Error("nodes were armed without a claim")
 			}
 		})
@@ -109,7 +109,7 @@ func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResul
 	infra := unpaused()
 	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
-	ironic := &told{handed: map[string]bool{"c1": true}}
+	ironic := &handovers{handed: map[string]bool{"c1": true}}
 	r.Handover, r.Departures = ironic, departure.New(r.Client)
 	key := client.ObjectKeyFromObject(infra)
 	target := nodesTarget{cluster: key, epoch: epoch}
@@ -124,8 +124,8 @@ func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResul
 	return conditions.Get(infra, infrav1.IronicEndpointReadyCondition), !ironic.handed["c1"]
 }
 
-// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster. The
-// ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
+// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster.
+// The ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
 func TestAPendingClaimNamesWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		provisioned bool

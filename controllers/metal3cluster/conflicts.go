@@ -41,7 +41,7 @@ func findSurroundings(_ context.Context, s *scope) error {
 
 // chooseIdentity sets the clusterID of the endpoint if the webhook did not, and its virtual router ID if it has none.
 // It stores both before any other stage uses them. Neither may change afterwards: the clusterID derives from a UID,
-// which changes at a move, and the router ID depends on the other Metal3Clusters of that moment.
+// which changes at a move, and the router ID depends on the other Metal3Clusters at the time of the choice.
 func (r *Reconciler) chooseIdentity(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	ironic := s.infra.Spec.Ironic
 	if ironic == nil || ironic.ClusterID != "" && ironic.VRRP.VirtualRouterID != 0 {

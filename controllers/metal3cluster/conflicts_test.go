@@ -61,11 +61,11 @@ func reconcileOnce(
 		t.Fatal(err)
 	}
 	close(recorder.Events)
-	var told []string
+	var emitted []string
 	for event := range recorder.Events {
-		told = append(told, event)
+		emitted = append(emitted, event)
 	}
-	return after, told, failure
+	return after, emitted, failure
 }
 
 func TestTheRouterIDIsChosenOnce(t *testing.T) {
@@ -73,11 +73,11 @@ func TestTheRouterIDIsChosenOnce(t *testing.T) {
 	other := func() client.Object { return neighbour("c2", "2001:db8::3", alone) }
 	node := func() client.Object { return build.ControlPlaneMachine("cp-0", "cluster") }
 	cases := map[string]struct {
-		reason string
-		given  int32
-		others []func() client.Object
-		want   int32
-		told   bool
+		reason  string
+		given   int32
+		others  []func() client.Object
+		want    int32
+		emitted bool
 	}{
 		"Alone":     {"the default of the clusterID", 0, nil, alone, false},
 		"Contested": {"a new cluster chooses another ID", 0, []func() client.Object{other}, alone + 1, true},
@@ -93,12 +93,12 @@ func TestTheRouterIDIsChosenOnce(t *testing.T) {
 			for _, other := range tc.others {
 				others = append(others, other())
 			}
-			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{}, others...)
+			after, emitted, err := reconcileOnce(t, infra, interceptor.Funcs{}, others...)
 			if err != nil || after.Spec.Ironic.VRRP.VirtualRouterID != tc.want {
 				t.Errorf("%s: got %d, %v, want %d", tc.reason, after.Spec.Ironic.VRRP.VirtualRouterID, err, tc.want)
 			}
-			if chose := strings.Contains(strings.Join(told, "\n"), routerIDChosen); chose != tc.told {
-				t.Errorf("%s: events are %q", tc.reason, told)
+			if chose := strings.Contains(strings.Join(emitted, "\n"), routerIDChosen); chose != tc.emitted {
+				t.Errorf("%s: events are %q", tc.reason, emitted)
 			}
 		})
 	}
@@ -173,14 +173,14 @@ func TestConflictsAreReported(t *testing.T) {
 			if tc.change != nil {
 				tc.change(infra)
 			}
-			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{}, tc.other)
+			after, emitted, err := reconcileOnce(t, infra, interceptor.Funcs{}, tc.other)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Log(tc.reason)
 			isReported(t, after, tc.want, tc.says)
-			if warned := strings.Contains(strings.Join(told, "\n"), "Warning "+tc.want); warned != (tc.want != unique) {
-				t.Errorf("events are %q", told)
+			if warned := strings.Contains(strings.Join(emitted, "\n"), "Warning "+tc.want); warned != (tc.want != unique) {
+				t.Errorf("events are %q", emitted)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func isReported(t *testing.T, infra *infrav1.Metal3Cluster, reason, says string)
 		t.Errorf("the condition is %+v, want %s with %q", got, reason, says)
 	}
 	if move := conditions.GetMessage(infra, infrav1.ReadyForMoveCondition); !strings.Contains(move, says) {
-		t.Errorf("a move would begin a dispute, and the condition for it says %q", move)
+		t.Errorf("the condition for the move does not report the conflict: %q", move)
 	}
 	if !conditions.IsTrue(infra, infrav1.ReadyCondition) ||
 		conditions.GetReason(infra, infrav1.IronicEndpointReadyCondition) != infrav1.NotYetObservedReason {
@@ -225,7 +225,7 @@ func TestFailedReadsReportNoConflict(t *testing.T) {
 			onNetwork("c1", "2001:db8::2", 0)(infra)
 			conditions.Set(infra, metav1.Condition{Type: infrav1.IronicEndpointUniqueCondition, Status: was, Reason: "Before"})
 			before := infra.DeepCopy()
-			after, told, err := reconcileOnce(t, infra, interceptor.Funcs{
+			after, emitted, err := reconcileOnce(t, infra, interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 					if fails(list, *(&client.ListOptions{}).ApplyOptions(options)) {
 						return errAway
@@ -236,15 +236,15 @@ func TestFailedReadsReportNoConflict(t *testing.T) {
 			if !errors.Is(err, errAway) {
 				t.Errorf("%s: got %v, want the error of the read", name, err)
 			}
-			if conditions.GetReason(after, infrav1.ReadyCondition) != infrav1.ReadFailedReason || len(told) != 1 {
-				t.Errorf("%s: events are %q, and the conditions %v, want the failed read in both", name, told, after.Status.Conditions)
+			if conditions.GetReason(after, infrav1.ReadyCondition) != infrav1.ReadFailedReason || len(emitted) != 1 {
+				t.Errorf("%s: events are %q, and the conditions %v, want the failed read in both", name, emitted, after.Status.Conditions)
 			}
 			conditions.Delete(after, infrav1.ReadyCondition)
 			if diff := cmp.Diff(before.Status.Conditions, after.Status.Conditions); diff != "" {
 				t.Errorf("%s: conditions besides Ready: -want +got:\n%s", name, diff)
 			}
 			if id := after.Spec.Ironic.VRRP.VirtualRouterID; id != 0 {
-				t.Errorf("%s: router ID %d was chosen blindly", name, id)
+				t.Errorf("%s: router ID %d was chosen after a failed read", name, id)
 			}
 		}
 	}

@@ -25,14 +25,14 @@ type Secrets interface {
 	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 }
 
-// Hosts reads hosts, and writes those that a Cluster leaves behind.
+// Hosts reads hosts, and writes hosts that are reserved for a deleted Cluster.
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
-// Handover records for the Ironic of the management cluster whether a cluster is handed over.
+// Handover records whether a cluster is handed over. The Ironic of the management cluster reads the record.
 type Handover interface {
 	Tell(ctx context.Context, clusterID string, handedOver bool) error
 }
@@ -55,7 +55,7 @@ type Reconciler struct {
 	// Endpoints probes Ironic endpoints.
 	Endpoints *EndpointProber
 
-	// Nodes probes the nodes that carry an Ironic endpoint.
+	// Nodes probes the nodes that run an Ironic endpoint.
 	Nodes *NodeProber
 
 	// Handover records when a cluster with an Ironic endpoint is moved away, and when it arrives.
@@ -69,10 +69,10 @@ type Reconciler struct {
 	// secretReads holds the last secretRead of each Metal3Cluster.
 	secretReads sync.Map
 
-	// secretProblems holds since when a Secret of the endpoint of a Metal3Cluster is missing or must be corrected.
+	// secretProblems holds the time since which a Secret of the endpoint of a Metal3Cluster is missing or invalid.
 	secretProblems sync.Map
 
-	// trials remember which hosts can be paused.
+	// trials has the results of trial pauses of hosts.
 	trials pauseTrials
 
 	// forgotten holds the epoch of each Metal3Cluster for which the record of the departure was read.
@@ -82,7 +82,7 @@ type Reconciler struct {
 	// hosts.
 	lostRegistrations sync.Map
 
-	// gatherTimes holds for how long changes of other objects are gathered for each Metal3Cluster.
+	// gatherTimes holds the delay that merges changes of other objects, for each Metal3Cluster.
 	gatherTimes sync.Map
 }
 
@@ -98,7 +98,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=metal3-moved-away,verbs=get;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create
 
-// Reconcile moves one Metal3Cluster towards its spec.
+// Reconcile reconciles one Metal3Cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	infra := &infrav1.Metal3Cluster{}
 	reporter := flow.Reporter{
@@ -118,8 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.lostRegistrations.Delete(req.NamespacedName)
 		r.forgotten.Delete(req.NamespacedName)
 	case flow.Ignored:
-		r.Endpoints.Rest(req.NamespacedName)
-		r.Nodes.Rest(req.NamespacedName)
+		r.Endpoints.Pause(req.NamespacedName)
+		r.Nodes.Pause(req.NamespacedName)
 	}
 	if pass == nil || err != nil {
 		return presence.Result(), err
@@ -139,8 +139,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	r.announceHolder(s)
-	registered, err := r.mendRegistrations(ctx, s)
-	result.RequeueAfter = flow.Soonest(r.again(s, s.withReads(result.RequeueAfter)), registered)
+	registered, err := r.repairRegistrations(ctx, s)
+	result.RequeueAfter = flow.Soonest(r.untilSecretsRead(s, s.withReads(result.RequeueAfter)), registered)
 	return result, err
 }
 
@@ -166,7 +166,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 			readyForMove.Stage(r.settleMove),
 			infrastructureReady.Stage(findEndpoint),
 			ironicReady.Stage(r.keepSecret),
-			ironicReady.Stage(r.judgeIronic),
+			ironicReady.Stage(r.checkIronic),
 			ironicReady.Stage(awaitClaim),
 		}
 	}

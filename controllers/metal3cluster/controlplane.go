@@ -25,7 +25,7 @@ const (
 	// request only to claim the cluster, to arm a node, and while the caches cannot be read.
 	nodesIntervals = 5
 
-	// nodesLimit is how long one probe of a control plane may take.
+	// nodesLimit is the time limit of a probe of a control plane.
 	nodesLimit = 10 * time.Second
 
 	// nodesNotProbed is the problem of a control plane before the first probe.
@@ -34,19 +34,19 @@ const (
 
 // Reasons of events.
 const (
-	// nodeArmed and nodeDisarmed report that a node may hold the VIP, or must not hold it any longer.
+	// nodeArmed and nodeDisarmed report that a node may hold the VIP, or must not hold it.
 	nodeArmed    = "NodeArmed"
 	nodeDisarmed = "NodeDisarmed"
 )
 
-// ControlPlanes reads and arms the nodes that carry an Ironic endpoint.
+// ControlPlanes reads and arms the nodes that run an Ironic endpoint.
 type ControlPlanes interface {
 	Read(ctx context.Context, cluster types.NamespacedName, clusterID string) (workload.ControlPlane, error)
 	Arm(ctx context.Context, cluster types.NamespacedName, node string, armed bool) error
 	Claim(ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch) (pivot.Claim, pivot.Standing, error)
 }
 
-// NodeProber probes the nodes of control planes that carry an Ironic endpoint, and arms them.
+// NodeProber probes the nodes of control planes that run an Ironic endpoint, and arms them.
 type NodeProber struct {
 	*prober[nodesTarget, nodesResult]
 }
@@ -105,7 +105,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 				!slices.Equal(before.nodes, after.nodes)
 		},
 		differs: nodesResult.differs,
-		pause: func(result nodesResult) time.Duration {
+		delay: func(result nodesResult) time.Duration {
 			if result.isPending {
 				return 0
 			}
@@ -115,7 +115,7 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 	}, now, interval)}
 }
 
-// differs returns true if a result says anything else than another one.
+// differs returns true if two results are not equal.
 func (r nodesResult) differs(other nodesResult) bool {
 	isSameSeen := equality.Semantic.DeepEqual(r.seen, other.seen)
 	r.seen, other.seen = nil, nil
@@ -123,7 +123,7 @@ func (r nodesResult) differs(other nodesResult) bool {
 }
 
 // probeNodes reads a control plane. It arms the nodes of a cluster that manages itself, and disarms those of a cluster
-// that was moved away from itself. A superseded management cluster arms and disarms nothing.
+// that was moved away from itself. A superseded management cluster arms and disarms no node.
 func probeNodes(
 	ctx context.Context, planes ControlPlanes, recorder events.EventRecorder, target nodesTarget, last *nodesResult,
 ) nodesResult {
@@ -170,13 +170,13 @@ func describe(failed string, err error) string {
 	return failed + err.Error()
 }
 
-// readNodes reads the result of the last probe of the control plane. A control plane that does not answer is no error:
-// the condition ReadyForMove reports it.
+// readNodes reads the result of the last probe of the control plane. It returns no error if the control plane does not
+// answer: the condition ReadyForMove reports this.
 func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
-		r.Endpoints.Rest(key)
-		r.Nodes.Rest(key)
+		r.Endpoints.Pause(key)
+		r.Nodes.Pause(key)
 		return nil
 	}
 	named := &infrav1.Metal3Cluster{}
@@ -204,8 +204,8 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	return nil
 }
 
-// probeNodes keeps the nodes of the control plane probed. It passes the holder that this reconcile found: the holder in
-// the status may come from another management cluster.
+// probeNodes passes the control plane to the prober, with the holder that this reconcile observed: the holder in the
+// status may come from another management cluster.
 func (r *Reconciler) probeNodes(s *scope) {
 	if s.nodes == nil {
 		return
@@ -213,7 +213,7 @@ func (r *Reconciler) probeNodes(s *scope) {
 	if s.verdict != nil {
 		s.nodes.holder = s.verdict.Holder
 	}
-	r.Nodes.See(client.ObjectKeyFromObject(s.infra), *s.nodes)
+	r.Nodes.Track(client.ObjectKeyFromObject(s.infra), *s.nodes)
 }
 
 // nodesOfMachines returns the sorted names of the control-plane nodes that Machines name.

@@ -21,8 +21,8 @@ func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name)), nil
 }
 
-// releaseReservations releases the hosts that node reuse reserves for the Cluster, once no Machine is left that could
-// claim them. An error of one host does not stop the others.
+// releaseReservations releases the hosts that node reuse reserves for the Cluster, after its Machines are deleted.
+// After an error, it continues with the next host.
 func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	cluster := ownerCluster(s.infra)
 	if cluster == "" {
@@ -34,11 +34,11 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 	}
 	var failures []error
 	for _, current := range hosts {
-		free, reserved := host.WithoutReservation(current, s.infra.Namespace, cluster)
+		released, reserved := host.WithoutReservation(current, s.infra.Namespace, cluster)
 		if !reserved {
 			continue
 		}
-		if _, err := r.Hosts.Write(ctx, current, free); client.IgnoreNotFound(err) != nil {
+		if _, err := r.Hosts.Write(ctx, current, released); client.IgnoreNotFound(err) != nil {
 			failures = append(failures, fmt.Errorf("releasing BareMetalHost %s, reserved for Cluster %s: %w",
 				current.Name, cluster, err))
 		}

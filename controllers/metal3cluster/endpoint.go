@@ -19,12 +19,12 @@ const (
 	// nodesEvery is the time between two lists of all nodes of Ironic. Probes in between only identify the Ironic.
 	nodesEvery = 10 * time.Second
 
-	// endpointLimit is how long one probe of an endpoint may take.
+	// endpointLimit is the time limit of a probe of an endpoint.
 	endpointLimit = 5 * time.Second
 )
 
-// Probe probes an endpoint once. Nodes of last, an earlier observation, remain valid if the same Ironic answers; nil
-// observes everything.
+// Probe probes an endpoint once. The nodes of the last observation remain valid if the same Ironic answers. Nil lists
+// all nodes.
 type Probe func(ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation) ironicapi.Observation
 
 // ProbeIronic probes an endpoint over the network.
@@ -47,15 +47,15 @@ type EndpointProber struct {
 type endpointTarget struct {
 	ironicapi.Endpoint
 
-	// isEager lists all nodes with each probe, while hosts of the cluster are missing there.
-	isEager bool
+	// listsNodes lists all nodes with each probe. It is true while hosts of the cluster are missing in Ironic.
+	listsNodes bool
 }
 
 // endpointResult is the result of one probe.
 type endpointResult struct {
 	ironicapi.Observation
 
-	// listed is when all nodes were listed.
+	// listed is the time of the last list of all nodes.
 	listed time.Time
 }
 
@@ -66,7 +66,7 @@ func NewEndpointProber(probe Probe, now clock.WithTicker, interval time.Duration
 		) endpointResult {
 			began, known := now.Now(), (*ironicapi.Observation)(nil)
 			result := endpointResult{listed: began}
-			if last != nil && !target.isEager && began.Sub(last.listed) < nodesEvery {
+			if last != nil && !target.listsNodes && began.Sub(last.listed) < nodesEvery {
 				known, result.listed = &last.Observation, last.listed
 			}
 			result.Observation = probe(ctx, target.Endpoint, known)
@@ -77,7 +77,7 @@ func NewEndpointProber(probe Probe, now clock.WithTicker, interval time.Duration
 			return before.URL == after.URL && before.Username == after.Username && before.Password == after.Password &&
 				bytes.Equal(before.Authority, after.Authority)
 		},
-		isUrgent: func(before, after endpointTarget) bool { return !before.isEager && after.isEager },
+		isUrgent: func(before, after endpointTarget) bool { return !before.listsNodes && after.listsNodes },
 		differs: func(before, after endpointResult) bool {
 			return !equality.Semantic.DeepEqual(before.Observation, after.Observation)
 		},

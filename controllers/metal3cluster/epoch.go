@@ -21,14 +21,14 @@ const (
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinedeployments,verbs=get;list;watch
 
-// waitsAtGate returns true while clusterctl waits at the gate of a Cluster that it has paused.
+// waitsAtGate returns true while clusterctl waits for the removal of block-move from a paused Cluster.
 func (s *scope) waitsAtGate() bool {
 	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
 	return gated && s.cluster != nil && ptr.Deref(s.cluster.Spec.Paused, false)
 }
 
-// beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch, too. A
-// pause by a user begins a move as well, so the event is a warning.
+// beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch. A pause
+// by a user also begins a move, so the event is a warning.
 func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
 	epoch := pivot.EpochOf(s.infra)
 	begun := pivot.Depart(epoch, s.move.Around)
@@ -54,8 +54,8 @@ func (r *Reconciler) warnOfHandover(s *scope) {
 		s.cluster.Name)
 }
 
-// endMove sets the epoch of a running Cluster, and removes the annotations of the move. If the gate never opened,
-// nothing was moved, and some hosts may lack the epoch.
+// endMove sets the epoch of a running Cluster, and removes the annotations of the move. If the gate never opened, no
+// object was moved, and some hosts may lack the epoch.
 func endMove(infra *infrav1.Metal3Cluster) {
 	delete(infra.Annotations, infrav1.MoveInventoryAnnotation)
 	epoch := pivot.EpochOf(infra)
@@ -68,8 +68,8 @@ func endMove(infra *infrav1.Metal3Cluster) {
 	metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.Unpaused().String())
 }
 
-// listInventory records the objects of the Cluster, so that the target can recognize a leftover of an earlier move. It
-// reads the cache.
+// listInventory records the objects of the Cluster, so that the target cluster can detect leftovers of an earlier move.
+// It reads the cache.
 func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 	inventory := pivot.Inventory{}
 	for _, machine := range s.move.Machines {

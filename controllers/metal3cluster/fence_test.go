@@ -26,14 +26,14 @@ func TestARestartKeepsTheFence(t *testing.T) {
 		infrav1.NotYetObservedReason
 	handed, back := map[string]bool{"c1": true}, map[string]bool{"c1": false}
 	for name, tc := range map[string]struct {
-		reason  string
-		epoch   string
-		notYet  bool
-		claim   error
-		now     pivot.Standing
-		says    string
-		told    map[string]bool
-		forgets bool
+		reason    string
+		epoch     string
+		notYet    bool
+		claim     error
+		now       pivot.Standing
+		says      string
+		handovers map[string]bool
+		forgets   bool
 	}{
 		"NotProbed":    {"the claim in the status counts", "4", true, nil, "", elsewhere, handed, false},
 		"NotTried":     {"the claim in the status counts", "4", false, workload.ErrNotTried, "", elsewhere, handed, false},
@@ -53,7 +53,7 @@ func TestARestartKeepsTheFence(t *testing.T) {
 				Epoch: 4, ManagementCluster: "there",
 			}}
 			r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
-			ironic := &told{handed: map[string]bool{}}
+			ironic := &handovers{handed: map[string]bool{}}
 			r.Handover, r.Departures = ironic, departure.New(r.Client)
 			if !tc.notYet {
 				target := nodesTarget{cluster: client.ObjectKeyFromObject(infra), epoch: pivot.EpochOf(infra).Unpaused()}
@@ -71,8 +71,8 @@ func TestARestartKeepsTheFence(t *testing.T) {
 			if got := conditions.Get(infra, infrav1.IronicEndpointReadyCondition); got.Reason != tc.says {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
 			}
-			if !maps.Equal(ironic.handed, tc.told) {
-				t.Errorf("%s: the Ironic here was told %v, want %v", tc.reason, ironic.handed, tc.told)
+			if !maps.Equal(ironic.handed, tc.handovers) {
+				t.Errorf("%s: the Ironic here was notified of %v, want %v", tc.reason, ironic.handed, tc.handovers)
 			}
 			if forgets := pivot.ClaimElsewhere(infra) == nil; forgets != tc.forgets {
 				t.Errorf("%s: the status has %+v", tc.reason, infra.Status.Ironic)

@@ -14,19 +14,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused. Hosts
-// stay paused without it, so it depends on nothing else.
+// keepGate sets the annotation block-move. clusterctl respects it only if it exists before the Cluster is paused.
 func keepGate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	endMove(s.infra)
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
 	return outcome.Done(), nil
 }
 
-// openGate removes block-move once the move would lose nothing, and the status does not report an Ironic endpoint that
-// answers. The object may become a leftover, whose status would be valid again when the cluster moves back.
+// openGate removes block-move once the move would lose no object, and the status does not report an Ironic endpoint
+// that answers: the object may become a leftover, whose status would be valid again when the cluster moves back.
 //
-// Without block-move during a move, nothing is judged: in the source clusterctl copies and deletes the objects, and in
-// the target they arrive one by one. A Cluster that never ran has no block-move either, and is judged.
+// During a move without block-move, openGate does not check obstacles: in the source cluster clusterctl copies and
+// deletes the objects, and in the target cluster they arrive one by one. It checks a Cluster that never ran, which has
+// no block-move either.
 func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) {
 		return outcome.Done(), nil
@@ -43,24 +43,24 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if !gated {
 		return outcome.Done(), r.announceHandover(ctx, s, true)
 	}
-	if err := r.leave(ctx, s); err != nil {
+	if err := r.removeBlockMove(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
 	r.warnOfHandover(s)
 	return outcome.Done(), nil
 }
 
-// mayOpen waits until the move would lose nothing.
+// mayOpen waits until the move would lose no object.
 func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.trialsAgain), nil
+	if waits := s.moveObstacles(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.untilTrial), nil
 	}
 	// Secrets come last: a read costs a request, and a read from before the end of the other obstacles is too old.
 	if err := r.listSecrets(ctx, s); err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
 	}
-	if waits := s.departure(); waits != "" {
-		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(doubtEvery), nil
+	if waits := s.moveObstacles(); waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(blockedInterval), nil
 	}
 	if s.infra.Spec.Ironic != nil && pivot.Verified(s.infra) {
 		return outcome.Waiting(infrav1.WaitingForHostsReason,
@@ -69,8 +69,8 @@ func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, er
 	return outcome.Done(), nil
 }
 
-// leave records the departure and removes block-move. After an error, block-move is still there.
-func (r *Reconciler) leave(ctx context.Context, s *scope) error {
+// removeBlockMove records the departure and removes block-move. After an error, block-move still exists.
+func (r *Reconciler) removeBlockMove(ctx context.Context, s *scope) error {
 	if err := r.recordDeparture(ctx, s); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// recordDeparture records the inventory for the target, and the departing hosts for this cluster. It runs only when the
-// gate opens: later, some hosts may not exist any more, and in the target no host departs.
+// recordDeparture records the inventory for the target cluster, and the departing hosts for this cluster. It runs only
+// when the gate opens: later, some hosts may not exist, and no host departs from the target cluster.
 func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
 	if err := r.listInventory(ctx, s); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
 	return r.Departures.Remember(ctx, s.infra.Namespace, leaves)
 }
 
-// departure returns the obstacles of the move. Empty if it would lose nothing.
-func (s *scope) departure() string {
+// moveObstacles returns the message about the obstacles of the move. Empty if there are none.
+func (s *scope) moveObstacles() string {
 	lost, waits := pivot.MayLeave(s.move)
 	switch {
 	case len(lost)+len(waits) == 0:
@@ -110,9 +110,9 @@ func (s *scope) departure() string {
 	}
 }
 
-// settleMove reads the obstacles of the next move. It does what remains to be done after a move, once the Cluster runs
-// in this cluster and no other management cluster has claimed it. Otherwise the Ironic here must not take the VIP back.
-// An error of one task does not stop the others, nor a stage of another condition.
+// settleMove reads the obstacles of the next move. After a move, it ends the handover and removes the record of the
+// departure, once the Cluster runs in this management cluster and no other one has claimed it. Otherwise the Ironic of
+// this management cluster must not reclaim the VIP. After an error, it continues with the next task.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
 	switch {

@@ -28,7 +28,7 @@ func moving(
 ) (*Reconciler, client.Client) {
 	t.Helper()
 	r, stored := reconciler(infra, funcs, kept{})
-	r.Handover, r.Departures = &told{handed: map[string]bool{}}, departure.New(r.Client)
+	r.Handover, r.Departures = &handovers{handed: map[string]bool{}}, departure.New(r.Client)
 	cluster := build.Cluster("cluster")
 	if err := stored.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 		t.Fatal(err)
@@ -105,10 +105,10 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 	r.Recorder = recorder
 	key := client.ObjectKeyFromObject(infra)
 	for _, tc := range []struct {
-		broken      error
-		status      metav1.ConditionStatus
-		says        string
-		gated, told bool
+		broken         error
+		status         metav1.ConditionStatus
+		says           string
+		gated, emitted bool
 	}{
 		{down, metav1.ConditionFalse, down.Error(), true, false},
 		{nil, metav1.ConditionTrue, "", false, true},
@@ -131,8 +131,8 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		if (progress.Reason == infrav1.MovableReason) == tc.gated {
 			t.Errorf("got %+v with gated %t", progress, tc.gated)
 		}
-		if told := has(recorder, eventHandedOver); told != tc.told {
-			t.Errorf("event %s: %t, want %t", eventHandedOver, told, tc.told)
+		if emitted := has(recorder, eventHandedOver); emitted != tc.emitted {
+			t.Errorf("event %s: %t, want %t", eventHandedOver, emitted, tc.emitted)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func countRequests(requests *int, isLive func(object any) bool) interceptor.Func
 	}
 }
 
-// isUncached returns true for what the cache of the manager does not hold.
+// isUncached returns true for objects that the cache of the manager lacks.
 func isUncached(object any) bool {
 	switch object := object.(type) {
 	case *corev1.Secret, *corev1.ConfigMap:
@@ -110,7 +110,7 @@ type idleCluster struct {
 func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
 	t.Helper()
 	if !c.hasNodes {
-		return nobody{}
+		return disconnected{}
 	}
 	system := func(uid types.UID) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
@@ -215,8 +215,8 @@ func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconcile
 	return r, client.ObjectKeyFromObject(infra)
 }
 
-// TestAnIdleMetal3ClusterCostsFewRequests counts the requests to the API servers of the management cluster and of
-// the workload cluster in an hour without changes. The test runs in the time of synctest. It reconciles when a result of a
+// TestAnIdleMetal3ClusterCostsFewRequests counts the requests to the API servers of the management cluster and of the
+// workload cluster in an hour without changes. The test runs in the time of synctest. It reconciles when a result of a
 // probe changes, and after RequeueAfter.
 func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 	for name, tc := range map[string]idleCluster{
@@ -263,8 +263,8 @@ func reconcileFor(t *testing.T, r *Reconciler, key client.ObjectKey, span time.D
 			t.Fatal(err)
 		}
 		select {
-		case <-r.Endpoints.news:
-		case <-r.Nodes.news:
+		case <-r.Endpoints.events:
+		case <-r.Nodes.events:
 		case <-time.After(result.RequeueAfter):
 		}
 	}

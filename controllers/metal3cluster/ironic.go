@@ -28,8 +28,8 @@ const (
 	holderChanged = "IronicHolderChanged"
 )
 
-// userSecretsEvery is the time between two reads of the Secrets of an endpoint, three at most: no event announces a
-// change of a Secret of the user that has another owner.
+// userSecretsEvery is the time between two reads of the Secrets of an endpoint, which are at most three: a change of a
+// Secret with another owner causes no event.
 const userSecretsEvery = 5 * time.Minute
 
 // unownedDelay is the time until the next attempt to own the Secrets of the user. A change of the permissions is no
@@ -42,8 +42,8 @@ func (s *scope) keepsIronic() bool {
 }
 
 // readControlPlane reads the names of the nodes that may hold the VIP, from cached Machines and from the last probe of
-// the nodes. After a move either may come first. Clusters that share an endpoint share its nodes: none of these is the
-// management cluster.
+// the nodes. After a move, either may be available first. It includes the nodes of all clusters that share the
+// endpoint.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
@@ -97,8 +97,7 @@ func (s *scope) addControlPlane(machines []clusterv1.Machine, only bool) {
 	}
 }
 
-// nameHosts finds the names that the hosts of the cluster have in Ironic. It leaves out hosts that BMO does not keep
-// there.
+// nameHosts finds the names that the hosts of the cluster have in Ironic. It omits hosts that BMO does not register.
 func nameHosts(_ context.Context, s *scope) error {
 	if !s.keepsIronic() {
 		return nil
@@ -111,7 +110,7 @@ func nameHosts(_ context.Context, s *scope) error {
 	return nil
 }
 
-// nameInIronic returns the name that BMO gives to the node of a host.
+// nameInIronic returns the name of the node of a host in Ironic.
 func nameInIronic(item *bmov1alpha1.BareMetalHost) string { return item.Namespace + "~" + item.Name }
 
 // keepSecret creates and renews the Secret that control-plane machines wait for.
@@ -131,8 +130,8 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 	return kept, nil
 }
 
-// judgeIronic judges the result of the last probe of the endpoint.
-func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, error) {
+// checkIronic evaluates the result of the last probe of the endpoint.
+func (r *Reconciler) checkIronic(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.infra.Spec.Ironic == nil {
 		r.Endpoints.Forget(client.ObjectKeyFromObject(s.infra))
 		return outcome.Done(), nil
@@ -143,7 +142,7 @@ func (r *Reconciler) judgeIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		port = infrav1.DefaultIronicPort
 	}
 	address := net.JoinHostPort(described.VirtualIPs[0], strconv.Itoa(int(port)))
-	seen, known := r.Endpoints.See(client.ObjectKeyFromObject(s.infra), endpointTarget{ironicapi.Endpoint{
+	seen, known := r.Endpoints.Track(client.ObjectKeyFromObject(s.infra), endpointTarget{ironicapi.Endpoint{
 		URL:       "https://" + address + "/v1/",
 		Username:  string(s.material.Username),
 		Password:  string(s.material.Password),
@@ -176,9 +175,9 @@ func (s *scope) missesHosts() bool {
 	return status != nil && status.KnownHosts != nil && int(*status.KnownHosts) < len(s.hosts)
 }
 
-// again returns the time until the Secrets of an endpoint are read again: soon while one is missing or must be
-// corrected, and soon after a pause.
-func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
+// untilSecretsRead returns the time until the Secrets of an endpoint are read again: soon while one is missing or
+// invalid, and soon after a pause.
+func (r *Reconciler) untilSecretsRead(s *scope, after time.Duration) time.Duration {
 	key := client.ObjectKeyFromObject(s.infra)
 	if !s.secretProblem {
 		r.secretProblems.Delete(key)
@@ -189,10 +188,10 @@ func (r *Reconciler) again(s *scope, after time.Duration) time.Duration {
 	}
 	began, _ := r.secretProblems.LoadOrStore(key, r.Clock.Now())
 	since, _ := began.(time.Time)
-	return flow.Soonest(after, patience(r.Clock.Since(since)))
+	return flow.Soonest(after, retryInterval(r.Clock.Since(since)))
 }
 
-// announceHolder emits an event for a changed holder. No answer before the first holder is no change.
+// announceHolder emits an event for a changed holder. It emits none while no Ironic has answered yet.
 func (r *Reconciler) announceHolder(s *scope) {
 	before, after := s.holder, holderOf(s.infra)
 	same := before != nil && after != nil && before.Kind == after.Kind && before.Name == after.Name

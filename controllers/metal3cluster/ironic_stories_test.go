@@ -75,7 +75,7 @@ func (i *fakeIronic) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if i.material == nil {
-		return nil, errors.New("nobody is here")
+		return nil, errors.New("not reachable")
 	}
 	pair, err := tls.X509KeyPair(i.material.Certificate, i.material.Key)
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, err
@@ -155,8 +155,8 @@ func (w *world) holder(ctx context.Context, kind infrav1.HolderKind, name string
 	}).Should(Succeed())
 }
 
-// news returns the notes of the events about VIP holders.
-func (w *world) news(ctx context.Context, g Gomega) []string {
+// holderEvents returns the notes of the events about VIP holders.
+func (w *world) holderEvents(ctx context.Context, g Gomega) []string {
 	var list eventsv1.EventList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	var notes []string
@@ -208,7 +208,7 @@ func describeIronic(s *suite) {
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-cp-0"} })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
 		Eventually(func(g Gomega) {
-			g.Expect(w.news(ctx, g)).To(ConsistOf(
+			g.Expect(w.holderEvents(ctx, g)).To(ConsistOf(
 				"The holder of the Ironic endpoint changed to Management management from no Ironic",
 				"The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management management",
 				"The holder of the Ironic endpoint changed to Foreign other-node from ControlPlane cp-0",
@@ -224,7 +224,7 @@ func describeIronic(s *suite) {
 			status := w.get(ctx, g).Status.Ironic
 			g.Expect(status.Holder.Term).To(Equal("2026-01-02T04:00:00Z"))
 			g.Expect(status.KnownHosts).To(HaveValue(BeZero()), "the nodes and the term have separate requests")
-			g.Expect(w.news(ctx, g)).To(ContainElement("The Ironic of ControlPlane cp-0 restarted with an empty database"))
+			g.Expect(w.holderEvents(ctx, g)).To(ContainElement("The Ironic of ControlPlane cp-0 restarted with an empty database"))
 		}).Should(Succeed())
 		w.untouched(ctx)
 	})

@@ -47,15 +47,15 @@ func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.M
 	return k.material, k.outcome, k.err
 }
 
-// nobody implements ControlPlanes without connections, and Handover without a management Ironic.
-type nobody struct{}
+// disconnected implements ControlPlanes without connections, and Handover without a management Ironic.
+type disconnected struct{}
 
-func (nobody) Arm(context.Context, types.NamespacedName, string, bool) error { return nil }
-func (nobody) Tell(context.Context, string, bool) error                      { return nil }
-func (nobody) Claim(context.Context, types.NamespacedName, pivot.Epoch) (pivot.Claim, pivot.Standing, error) {
+func (disconnected) Arm(context.Context, types.NamespacedName, string, bool) error { return nil }
+func (disconnected) Tell(context.Context, string, bool) error                      { return nil }
+func (disconnected) Claim(context.Context, types.NamespacedName, pivot.Epoch) (pivot.Claim, pivot.Standing, error) {
 	return pivot.Claim{}, "", workload.ErrUnreachable
 }
-func (nobody) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+func (disconnected) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	return workload.ControlPlane{}, workload.ErrUnreachable
 }
 
@@ -80,8 +80,8 @@ func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Se
 	return &Reconciler{
 		Client: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
 		Endpoints: NewEndpointProber(unreachable, clock.RealClock{}, time.Second),
-		Nodes:     NewNodeProber(nobody{}, events.NewFakeRecorder(10), clock.RealClock{}, time.Second),
-		Clock:     clock.RealClock{}, Hosts: hoststore.New(watched, watched), Handover: nobody{},
+		Nodes:     NewNodeProber(disconnected{}, events.NewFakeRecorder(10), clock.RealClock{}, time.Second),
+		Clock:     clock.RealClock{}, Hosts: hoststore.New(watched, watched), Handover: disconnected{},
 	}, stored
 }
 
@@ -98,25 +98,25 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		"NoIronic": {"only Secrets are read", func(*infrav1.Metal3Cluster) {}, ready, 5 * time.Minute, ""},
 		"Waiting": {
 			"nor a Secret without a label", withEndpoint,
-			kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")}, doubtEvery,
+			kept{outcome: outcome.Waiting(infrav1.WaitingForIronicSecretReason, "")}, blockedInterval,
 			infrav1.WaitingForIronicSecretReason,
 		},
 		"Blocked": {
 			"nor its correction", withEndpoint, kept{outcome: outcome.Blocked(infrav1.IronicSecretInvalidReason, "")},
-			doubtEvery, infrav1.IronicSecretInvalidReason,
+			blockedInterval, infrav1.IronicSecretInvalidReason,
 		},
 		"Unowned": {
 			"no event announces a permission, and the endpoint is probed all the same", withEndpoint,
 			kept{err: &secrets.UnownedError{Cause: errAway}}, unownedDelay, infrav1.NotYetObservedReason,
 		},
 		"Paused": {
-			"nobody looks during a pause", func(infra *infrav1.Metal3Cluster) {
+			"a paused cluster is not observed", func(infra *infrav1.Metal3Cluster) {
 				withEndpoint(infra)
 				infra.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 			}, ready, 0, "",
 		},
 		"NoEndpoint": {
-			"an endpoint is looked at later than the one of the API server is found",
+			"the Ironic endpoint is probed after the control-plane endpoint is set",
 			func(infra *infrav1.Metal3Cluster) {
 				withEndpoint(infra)
 				infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
@@ -161,10 +161,10 @@ func TestAPauseEndsTheWaitForASecret(t *testing.T) {
 		paused map[string]string
 		want   time.Duration
 	}{
-		{"the Secret has just been missed", nil, doubtEvery},
-		{"it has been missing for an hour", nil, doubtLimit},
+		{"the Secret has just been missed", nil, blockedInterval},
+		{"it has been missing for an hour", nil, maxBlockedInterval},
 		{"the Metal3Cluster is paused", pause, 0},
-		{"the pause has ended", nil, doubtEvery},
+		{"the pause has ended", nil, blockedInterval},
 	} {
 		if err := stored.Get(t.Context(), key, infra); err != nil {
 			t.Fatal(err)
@@ -288,7 +288,7 @@ func TestAnnounceHolder(t *testing.T) {
 		return &infrav1.IronicHolder{Kind: kind, Name: name}
 	}
 	management, node := holder(infrav1.HolderManagement, "m"), holder(infrav1.HolderControlPlane, "cp-0")
-	nobody, foreign := holder(infrav1.HolderNone, ""), holder(infrav1.HolderForeign, "other-x")
+	noHolder, foreign := holder(infrav1.HolderNone, ""), holder(infrav1.HolderForeign, "other-x")
 	term := func(term string) *infrav1.IronicHolder {
 		return &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "cp-0", Term: term}
 	}
@@ -304,8 +304,8 @@ func TestAnnounceHolder(t *testing.T) {
 		"Pivot":       {"the handover", management, node, "Normal IronicHolderChanged The holder of the Ironic endpoint changed to ControlPlane cp-0 from Management m"},
 		"OtherNode":   {"a takeover", node, holder(infrav1.HolderControlPlane, "cp-1"), "Normal"},
 		"First":       {"the first holder", nil, management, "from an unknown holder"},
-		"NoneFirst":   {"a cluster that has no Ironic yet", nil, nobody, ""},
-		"Lost":        {"no Ironic answers", node, nobody, "Warning IronicHolderChanged The holder of the Ironic endpoint changed to no Ironic from"},
+		"NoneFirst":   {"a cluster that has no Ironic yet", nil, noHolder, ""},
+		"Lost":        {"no Ironic answers", node, noHolder, "Warning IronicHolderChanged The holder of the Ironic endpoint changed to no Ironic from"},
 		"Foreign":     {"a conflicting Ironic", node, foreign, "Warning"},
 		"Unknown":     {"an unknown holder is no change", node, nil, ""},
 	}
@@ -342,7 +342,7 @@ func TestSetIronic(t *testing.T) {
 		"Seen":      {"the first probe", nil, &pivot.Verdict{Holder: held}, withEndpoint, &infrav1.IronicStatus{Holder: held}},
 		"Unknown":   {"an empty status is refused", old, &pivot.Verdict{}, withEndpoint, nil},
 		"Nodes": {
-			"what others report stays", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
+			"results of other tasks stay", &infrav1.IronicStatus{Holder: held, Nodes: nodes}, &pivot.Verdict{}, withEndpoint,
 			&infrav1.IronicStatus{Nodes: nodes},
 		},
 		"Gone": {"spec.ironic is removed", old, nil, func(*infrav1.Metal3Cluster) {}, nil},

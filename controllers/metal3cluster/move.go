@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// secretsEvery is the time between two reads of the Secrets of a namespace. No event announces a change of these.
+	// secretsEvery is the time between two reads of the Secrets of a namespace. A change of these causes no event.
 	secretsEvery = 5 * time.Minute
 
-	// doubtEvery is the least time between two reads while a referenced Secret is missing or would not move, or an IPPool
-	// is an obstacle. The time doubles up to doubtLimit while this lasts.
-	doubtEvery = 5 * time.Second
-	doubtLimit = 3 * time.Minute
+	// blockedInterval is the least time between two reads while a Secret or an IPPool is an obstacle. The time doubles up
+	// to maxBlockedInterval while this lasts.
+	blockedInterval    = 5 * time.Second
+	maxBlockedInterval = 3 * time.Minute
 
-	// doubtPerSecret is added for each Secret of the namespace: each read lists all of them.
-	doubtPerSecret = 5 * time.Millisecond
+	// blockedIntervalPerSecret is added for each Secret of the namespace: each read lists all of them.
+	blockedIntervalPerSecret = 5 * time.Millisecond
 
-	// claimDelay is the time until the status that this reconcile writes can be read.
+	// claimDelay is the time until the cache has the status that this reconcile writes.
 	claimDelay = 200 * time.Millisecond
 )
 
@@ -43,27 +43,25 @@ const (
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines;metal3machinetemplates,verbs=get;list;watch
 
-// secretRead is a read of what the manager does not keep in memory: the Secrets of a namespace, its IPPools, and the
-// control planes of its Clusters.
+// secretRead is a live read of objects that the manager does not cache: the Secrets of a namespace, its IPPools, and
+// the control planes of its Clusters.
 type secretRead struct {
 	at time.Time
 
-	// doubted is the time of the first of the reads in a row with a missing Secret or an obstacle. Zero if there
-	// is none.
-	doubted time.Time
+	// blockedSince is the time of the first of consecutive reads with an obstacle. Zero if the last read had none.
+	blockedSince time.Time
 
 	seen      map[string]*metav1.PartialObjectMetadata
 	openPools []string
 	planes    []*metav1.PartialObjectMetadata
 }
 
-// caresForMove returns true if ReadyForMove is reported now.
-func (s *scope) caresForMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
+// reportsMove returns true if ReadyForMove is reported now.
+func (s *scope) reportsMove() bool { return s.cluster != nil && s.infra.DeletionTimestamp.IsZero() }
 
-// readMove reads the facts that several stages use, and that decide whether the namespace can be moved. It reads the
-// cache.
+// readMove reads the facts that several stages use, and that decide whether the namespace can be moved, from the cache.
 func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
-	if !s.caresForMove() {
+	if !s.reportsMove() {
 		return nil
 	}
 	s.move.Namespace, s.move.Infra = s.infra.Namespace, pivot.About("Metal3Cluster", s.infra)
@@ -81,7 +79,7 @@ func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
 	return r.readNaming(ctx, s)
 }
 
-// readObstacles reads the facts that only the stages of ReadyForMove use, so that a failed read stops no other stage.
+// readObstacles reads the facts that only the stages of ReadyForMove use. A failed read does not stop other stages.
 func (r *Reconciler) readObstacles(ctx context.Context, s *scope) error {
 	if err := r.readNames(ctx, s); err != nil {
 		return err
@@ -151,8 +149,8 @@ func (r *Reconciler) readNaming(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNames reads objects of which name and labels suffice: remediations, paused ClusterClasses, and CRDs that
-// clusterctl would not move. It reads the cache.
+// readNames reads objects by name and labels: remediations, paused ClusterClasses, and CRDs that clusterctl would not
+// move. It reads the cache.
 func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 	var remediations infrav1.Metal3RemediationList
 	if err := r.list(ctx, s, &remediations); err != nil {
@@ -182,7 +180,7 @@ func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
 }
 
 // readSecrets reads the metadata of the Secrets of the namespace and of the control planes. It reads live, because the
-// manager keeps only Secrets of clusters in memory, and keeps the result for a while.
+// cache has only Secrets of clusters, and stores the result for secretsExpire.
 func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	value, _ := r.secretReads.Load(key)
@@ -191,7 +189,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 	if last.seen == nil {
 		return r.listSecrets(ctx, s)
 	}
-	if s.doubtful = s.doubts(); r.Clock.Since(last.at) >= s.secretsExpire() {
+	if s.secretsBlocked = s.secretsBlock(); r.Clock.Since(last.at) >= s.secretsExpire() {
 		return r.listSecrets(ctx, s)
 	}
 	s.addPlanes(last.planes)
@@ -199,7 +197,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, s *scope) error {
 }
 
 // listSecrets reads the metadata of the Secrets of the namespace and of the control planes live, and its IPPools. It
-// keeps the result.
+// stores the result.
 func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	secrets := partial(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, secrets, client.InNamespace(s.infra.Namespace)); err != nil {
@@ -221,9 +219,9 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	}
 	s.addPlanes(planes)
 	read := secretRead{at: r.Clock.Now(), seen: s.move.Secrets, openPools: s.move.OpenPools, planes: planes}
-	if s.doubtful = s.doubts(); s.doubtful {
-		if read.doubted = s.secretRead.doubted; read.doubted.IsZero() {
-			read.doubted = read.at
+	if s.secretsBlocked = s.secretsBlock(); s.secretsBlocked {
+		if read.blockedSince = s.secretRead.blockedSince; read.blockedSince.IsZero() {
+			read.blockedSince = read.at
 		}
 	}
 	s.secretRead = read
@@ -231,9 +229,8 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// doubts returns true if a referenced Secret is missing or would not move, or an IPPool is an obstacle. It checks all
-// hosts and machines.
-func (s *scope) doubts() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
+// secretsBlock returns true if a referenced Secret is missing or would not move, or an IPPool is an obstacle.
+func (s *scope) secretsBlock() bool { return !pivot.SecretsMove(s.move) || len(s.move.OpenPools) > 0 }
 
 // listPools reads the IPPools of the namespace. The client reads unstructured objects live. There are none without the
 // address manager of Metal3.
@@ -250,30 +247,32 @@ func (r *Reconciler) listPools(ctx context.Context, s *scope) error {
 
 // secretsExpire returns the time for which the last read of the Secrets is valid.
 func (s *scope) secretsExpire() time.Duration {
-	if !s.doubtful {
+	if !s.secretsBlocked {
 		return secretsEvery
 	}
 	lasts := time.Duration(0)
-	if doubted := s.secretRead.doubted; !doubted.IsZero() {
-		lasts = s.secretRead.at.Sub(doubted)
+	if blockedSince := s.secretRead.blockedSince; !blockedSince.IsZero() {
+		lasts = s.secretRead.at.Sub(blockedSince)
 	}
-	return patience(max(lasts, doubtEvery+time.Duration(len(s.move.Secrets))*doubtPerSecret))
+	return retryInterval(max(lasts, blockedInterval+time.Duration(len(s.move.Secrets))*blockedIntervalPerSecret))
 }
 
-// patience returns the time until something is read again that no event announces, and that was missing for a time.
-func patience(lasts time.Duration) time.Duration { return min(doubtLimit, max(doubtEvery, lasts)) }
+// retryInterval returns the time until the next read of objects without events, after a problem that lasts for a time.
+func retryInterval(lasts time.Duration) time.Duration {
+	return min(maxBlockedInterval, max(blockedInterval, lasts))
+}
 
-// withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when hosts
-// are tried again.
+// withReads returns the time to the next reconcile, at the latest when the read of the Secrets expires, or when the
+// next trial pauses are due.
 func (s *scope) withReads(after time.Duration) time.Duration {
-	after = flow.Soonest(after, s.trialsAgain)
+	after = flow.Soonest(after, s.untilTrial)
 	if s.move.Secrets == nil {
 		return after
 	}
 	return flow.Soonest(after, s.secretsExpire())
 }
 
-// partial is an empty list of names, labels and owners.
+// partial returns an empty list of metadata.
 func partial(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)

@@ -30,8 +30,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// crew simulates the nodes of a control plane, and the Ironic of the management cluster.
-type crew struct {
+// simulatedPlane simulates the nodes of a control plane, and the Ironic of the management cluster.
+type simulatedPlane struct {
 	mutex sync.Mutex
 	seen  workload.ControlPlane
 	err   error
@@ -47,7 +47,7 @@ type crew struct {
 }
 
 // Claim implements metal3cluster.ControlPlanes.
-func (c *crew) Claim(
+func (c *simulatedPlane) Claim(
 	_ context.Context, _ types.NamespacedName, epoch pivot.Epoch,
 ) (pivot.Claim, pivot.Standing, error) {
 	c.mutex.Lock()
@@ -64,14 +64,14 @@ func (c *crew) Claim(
 }
 
 // claims returns the last recorded claim.
-func (c *crew) claims() *pivot.Claim {
+func (c *simulatedPlane) claims() *pivot.Claim {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.recorded
 }
 
-func newCrew(nodes ...string) *crew {
-	c := &crew{handed: map[string]bool{}}
+func newSimulatedPlane(nodes ...string) *simulatedPlane {
+	c := &simulatedPlane{handed: map[string]bool{}}
 	for _, name := range nodes {
 		c.seen.Nodes = append(c.seen.Nodes, workload.ControlPlaneNode{
 			Name: name, Armed: pivot.NotArmed, Carries: true, PodsReady: true, ConfigHash: "hash",
@@ -80,14 +80,14 @@ func newCrew(nodes ...string) *crew {
 	return c
 }
 
-func (c *crew) change(edit func(*crew)) {
+func (c *simulatedPlane) change(edit func(*simulatedPlane)) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	edit(c)
 }
 
 // Read implements metal3cluster.ControlPlanes.
-func (c *crew) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
+func (c *simulatedPlane) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.away {
@@ -97,7 +97,7 @@ func (c *crew) Read(context.Context, types.NamespacedName, string) (workload.Con
 }
 
 // Arm implements metal3cluster.ControlPlanes.
-func (c *crew) Arm(_ context.Context, _ types.NamespacedName, node string, armed bool) error {
+func (c *simulatedPlane) Arm(_ context.Context, _ types.NamespacedName, node string, armed bool) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	for i := range c.seen.Nodes {
@@ -112,21 +112,21 @@ func (c *crew) Arm(_ context.Context, _ types.NamespacedName, node string, armed
 }
 
 // Tell implements metal3cluster.Handover.
-func (c *crew) Tell(_ context.Context, clusterID string, handedOver bool) error {
+func (c *simulatedPlane) Tell(_ context.Context, clusterID string, handedOver bool) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.handed[clusterID] = handedOver
 	return c.err
 }
 
-// told returns the last written handover.
-func (c *crew) told(clusterID string) bool {
+// handedOver returns the last written handover.
+func (c *simulatedPlane) handedOver(clusterID string) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.handed[clusterID]
 }
 
-func (c *crew) armed() []bool {
+func (c *simulatedPlane) armed() []bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	var armed []bool
@@ -151,8 +151,8 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
-// park parks hosts like the controller of hosts before the first move.
-func (w *world) park(ctx context.Context, name string) {
+// pauseForMove pauses a host like the controller of hosts before a move.
+func (w *world) pauseForMove(ctx context.Context, name string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 		build.Annotations(map[string]string{
@@ -201,7 +201,7 @@ func (w *world) movable(ctx context.Context) {
 
 // describeMoves are the stories of clusterctl move.
 func describeMoves(s *suite) {
-	It("keeps block-move until every host is parked, and sets it again when the Cluster runs", func(ctx context.Context) {
+	It("keeps block-move until every host is paused, and sets it again when the Cluster runs", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx))
@@ -211,14 +211,14 @@ func describeMoves(s *suite) {
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host busy is inspecting"))
-		w.park(ctx, "free")
+		w.pauseForMove(ctx, "free")
 		w.gate(ctx, true)
 		stage.ChangeStatus(ctx, w.client, w.key("busy"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		})
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host busy is being paused"))
 		w.gate(ctx, true)
-		w.park(ctx, "busy")
+		w.pauseForMove(ctx, "busy")
 		w.gate(ctx, false)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
 		w.pause(ctx, false)
@@ -276,7 +276,7 @@ func describeMoves(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.gate(ctx, true)
-		w.park(ctx, "host")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
 			"Secret host-bmc of host host has no owner and would stay behind"))
@@ -307,7 +307,7 @@ func describeMoves(s *suite) {
 		Expect(w.get(ctx, Default).Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
 		annotations := func() map[string]string { return w.get(ctx, Default).Annotations }
 
-		By("giving a move up before the gate opens")
+		By("aborting a move before the gate opens")
 		w.pause(ctx, true)
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
@@ -315,8 +315,8 @@ func describeMoves(s *suite) {
 		Eventually(annotations).Should(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "2"),
 			Not(HaveKey(infrav1.ArrivalEpochAnnotation)), Not(HaveKey(infrav1.MoveInventoryAnnotation))))
 
-		By("moving with a host that was parked for the move before")
-		w.park(ctx, "host")
+		By("moving with a host that was paused for an earlier move")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		Eventually(annotations).Should(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"))
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host is being paused"))
@@ -332,15 +332,15 @@ func describeMoves(s *suite) {
 		Expect(left.Infras).To(Equal(map[string]pivot.Epoch{clusterName: 3}))
 		Expect(left.Hosts).To(ConsistOf(HaveField("Name", "host")))
 
-		By("looking again after the gate has opened")
+		By("reconciling again after the gate has opened")
 		w.host(ctx, "late", build.Available())
-		w.park(ctx, "late")
+		w.pauseForMove(ctx, "late")
 		late := &bmov1alpha1.BareMetalHost{}
 		stage.Change(ctx, w.client, w.key("late"), late, func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
 		})
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 2 Parked")
-		Expect(w.departed(ctx, Default)).To(Equal(left), "what has left is written when the gate opens")
+		Expect(w.departed(ctx, Default)).To(Equal(left), "the departure is recorded when the gate opens")
 		Expect(w.client.Delete(ctx, late)).To(Succeed())
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
@@ -365,7 +365,7 @@ func describeMoves(s *suite) {
 		arrived := build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "4", infrav1.ArrivalEpochAnnotation: "3"})
 		w.infrastructure(ctx, w.cluster(ctx, begun()), arrived)
 		w.host(ctx, "left", build.Available())
-		w.park(ctx, "left")
+		w.pauseForMove(ctx, "left")
 		w.obstacle(ctx, "BareMetalHost left is a leftover of an earlier move, is not in the last one, and stays paused")
 		w.obstacle(ctx, "keep it with `clusterctl metal3 pivot keep --namespace "+w.namespace+" --host left`")
 		stage.Change(ctx, w.client, w.key("left"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -392,8 +392,8 @@ func describeMoves(s *suite) {
 		w.host(ctx, "new", build.Available())
 		w.obstacle(ctx, "BareMetalHost old cannot be paused")
 		w.obstacle(ctx, "spec.raid contradicts spec.firmware")
-		judged := conditions.Get(w.get(ctx, Default), infrav1.ReadyForMoveCondition)
-		Expect(judged.Message).NotTo(ContainSubstring("BareMetalHost new"))
+		reported := conditions.Get(w.get(ctx, Default), infrav1.ReadyForMoveCondition)
+		Expect(reported.Message).NotTo(ContainSubstring("BareMetalHost new"))
 		for _, name := range []string{"old", "new"} {
 			host := &bmov1alpha1.BareMetalHost{}
 			Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
@@ -501,7 +501,7 @@ func describeMoves(s *suite) {
 			})
 		})
 		for _, name := range []string{"early", "late"} {
-			w.park(ctx, name)
+			w.pauseForMove(ctx, name)
 		}
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
 			"BareMetalHost late was created after clusterctl had discovered the objects"))
@@ -585,7 +585,7 @@ func describeMoves(s *suite) {
 		w.host(ctx, "host", build.Available())
 		w.gate(ctx, true)
 		w.movable(ctx)
-		w.park(ctx, "host")
+		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
 		w.gate(ctx, false)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
@@ -624,7 +624,7 @@ func describeMoves(s *suite) {
 
 	It("arms the nodes of a cluster that manages itself, and disarms them when it is moved back", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.crew = newCrew("cp-0", "cp-1")
+		w.plane = newSimulatedPlane("cp-0", "cp-1")
 		ironic := newIronic()
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
@@ -635,26 +635,26 @@ func describeMoves(s *suite) {
 		Eventually(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Ironic.Nodes).To(HaveLen(2))
 		}).Should(Succeed())
-		Expect(w.crew.armed()).To(Equal([]bool{false, false}), "a management cluster elsewhere holds the endpoint")
+		Expect(w.plane.armed()).To(Equal([]bool{false, false}), "a management cluster elsewhere holds the endpoint")
 
-		w.crew.change(func(c *crew) { c.seen.Own = true })
-		Eventually(w.crew.armed).Should(Equal([]bool{true, true}))
+		w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
+		Eventually(w.plane.armed).Should(Equal([]bool{true, true}))
 		Eventually(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Ironic.Nodes).To(HaveEach(HaveField("Armed", HaveValue(BeTrue()))))
 		}).Should(Succeed())
 
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-cp-0"} })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
-		w.crew.change(func(c *crew) { c.seen.Own = false })
-		Consistently(w.crew.armed).Should(Equal([]bool{true, true}), "no other Ironic answers yet")
+		w.plane.change(func(c *simulatedPlane) { c.seen.Own = false })
+		Consistently(w.plane.armed).Should(Equal([]bool{true, true}), "no other Ironic answers yet")
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-management"} })
-		Eventually(w.crew.armed).Should(Equal([]bool{false, false}))
+		Eventually(w.plane.armed).Should(Equal([]bool{false, false}))
 	})
 
 	It("reports no VIP holder while its Machine has no status.nodeRef after a move", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.crew = newCrew("cp-0")
-		w.crew.change(func(c *crew) { c.seen.Nodes[0].Armed, c.away = pivot.ArmedByProvider, true })
+		w.plane = newSimulatedPlane("cp-0")
+		w.plane.change(func(c *simulatedPlane) { c.seen.Nodes[0].Armed, c.away = pivot.ArmedByProvider, true })
 		ironic := newIronic()
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
@@ -666,40 +666,40 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
 		Expect(w.get(ctx, Default).Status.Ironic.Holder).To(BeNil(), "neither a Machine nor a probe names the node")
 
-		w.crew.change(func(c *crew) { c.away = false })
+		w.plane.change(func(c *simulatedPlane) { c.away = false })
 		w.holder(ctx, infrav1.HolderControlPlane, "cp-0")
-		Consistently(w.crew.armed).Should(Equal([]bool{true}))
+		Consistently(w.plane.armed).Should(Equal([]bool{true}))
 	})
 
 	It("records the handover for the management Ironic, and its end", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.crew = newCrew("cp-0")
+		w.plane = newSimulatedPlane("cp-0")
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic()))
 		w.host(ctx, "host", build.Available())
 		w.gate(ctx, true)
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "host host"))
-		Expect(w.crew.told("c1")).To(BeFalse())
+		Expect(w.plane.handedOver("c1")).To(BeFalse())
 		warned := func(reason string) int { return w.warnings(ctx, Default, reason) }
 		Eventually(warned).WithArguments("MoveBegan").Should(Equal(1))
 		Expect(warned("IronicHandedOver")).To(BeZero())
-		w.crew.change(func(c *crew) { c.err = errors.New("no connection") })
-		w.park(ctx, "host")
-		Eventually(func() bool { return w.crew.told("c1") }).Should(BeTrue())
+		w.plane.change(func(c *simulatedPlane) { c.err = errors.New("no connection") })
+		w.pauseForMove(ctx, "host")
+		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeTrue())
 		w.gate(ctx, true)
-		w.crew.change(func(c *crew) { c.err = nil })
+		w.plane.change(func(c *simulatedPlane) { c.err = nil })
 		w.gate(ctx, false)
 		Eventually(warned).WithArguments("IronicHandedOver").Should(Equal(1))
 		Expect(warned("MoveBegan")).To(Equal(1), "one pause begins one move")
 		w.pause(ctx, false)
-		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
+		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeFalse())
 	})
 
 	It("stops when another management cluster has claimed the cluster, and continues after a takeover", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.crew = newCrew("cp-0")
-		w.crew.change(func(c *crew) { c.seen.Own = true })
+		w.plane = newSimulatedPlane("cp-0")
+		w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
 		ironic := newIronic()
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
@@ -707,13 +707,13 @@ func describeMoves(s *suite) {
 		material := w.material(ctx)
 		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
-		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 0, Manager: "here"})))
+		Expect(w.plane.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 0, Manager: "here"})))
 
 		By("moving the cluster away, and unpausing it here as well")
 		w.pause(ctx, true)
 		w.gate(ctx, false)
-		Eventually(func() bool { return w.crew.told("c1") }).Should(BeTrue())
-		w.crew.change(func(c *crew) {
+		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeTrue())
+		w.plane.change(func(c *simulatedPlane) {
 			c.recorded = &pivot.Claim{Epoch: 2, Manager: "there"}
 			c.seen.Nodes[0].Armed = pivot.NotArmed
 		})
@@ -722,8 +722,8 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason,
 			"`clusterctl metal3 pivot takeover --namespace "+w.namespace+"`"))
 		Consistently(func(g Gomega) {
-			g.Expect(w.crew.told("c1")).To(BeTrue(), "the Ironic here must not take the VIP back")
-			g.Expect(w.crew.armed()).To(Equal([]bool{false}), "the other management cluster arms nodes")
+			g.Expect(w.plane.handedOver("c1")).To(BeTrue(), "the Ironic here must not reclaim the VIP")
+			g.Expect(w.plane.armed()).To(Equal([]bool{false}), "the other management cluster arms nodes")
 			g.Expect(w.get(ctx, g).Status.Conditions).To(
 				stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
 					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "")))
@@ -734,9 +734,9 @@ func describeMoves(s *suite) {
 			infra.Annotations[infrav1.MoveEpochAnnotation] = "4"
 		})
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
-		Expect(w.crew.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 4, Manager: "here"})))
-		Eventually(func() bool { return w.crew.told("c1") }).Should(BeFalse())
-		Eventually(w.crew.armed).Should(Equal([]bool{true}))
+		Expect(w.plane.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 4, Manager: "here"})))
+		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeFalse())
+		Eventually(w.plane.armed).Should(Equal([]bool{true}))
 
 		By("losing the annotation")
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
@@ -749,8 +749,8 @@ func describeMoves(s *suite) {
 
 	It("reports control-plane nodes without the pods of the endpoint", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.crew = newCrew("cp-0", "cp-1")
-		w.crew.change(func(c *crew) { c.seen.Nodes[1].Carries = false })
+		w.plane = newSimulatedPlane("cp-0", "cp-1")
+		w.plane.change(func(c *simulatedPlane) { c.seen.Nodes[1].Carries = false })
 		ironic := newIronic()
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()), withIronic(ironic))
@@ -759,9 +759,9 @@ func describeMoves(s *suite) {
 		w.obstacle(ctx, "Ironic endpoint: Conductor other-m")
 		ironic.change(func(i *fakeIronic) { i.conductors = []string{"c1-m"} })
 		w.obstacle(ctx, "node cp-1 does not run the pods")
-		w.crew.change(func(c *crew) { c.seen.Nodes[1].Carries, c.err = true, workload.ErrUnreachable })
+		w.plane.change(func(c *simulatedPlane) { c.seen.Nodes[1].Carries, c.err = true, workload.ErrUnreachable })
 		w.obstacle(ctx, "does not answer")
-		w.crew.change(func(c *crew) { c.err = nil })
+		w.plane.change(func(c *simulatedPlane) { c.err = nil })
 		w.movable(ctx)
 	})
 }

@@ -19,20 +19,19 @@ import (
 
 const (
 	// trialsAtOnce is the least number of hosts that one reconcile tries to pause. It tries more after trialPause, and all
-	// hosts in at most trialRounds: each reconcile judges all hosts, so rounds of a fixed size cost the square of their
+	// hosts in at most trialRounds: each reconcile reads all hosts, so rounds of a fixed size cost the square of their
 	// number.
 	trialsAtOnce = 50
 	trialRounds  = 20
 	trialPause   = 200 * time.Millisecond
 
-	// refusalCounts is the time for which a first refusal is valid. The webhook may change. The time doubles with each
-	// further refusal, up to refusalLimit.
+	// refusalCounts is the time for which a first refusal is valid, because the webhook may change. The time doubles with
+	// each further refusal, up to refusalLimit.
 	refusalCounts = 10 * time.Second
 	refusalLimit  = 10 * time.Minute
 
-	// sampleEvery is the time after which the hosts that were not tried for the longest time are tried again, sampleSize
-	// their number: BMO may be upgraded to stricter rules, and a trial of all hosts costs a request for each. The other
-	// two are for the time in which clusterctl waits.
+	// sampleEvery is the time between two samples of accepted hosts, and sampleSize their number: an upgraded BMO may have
+	// stricter rules, and a trial of all hosts costs a request for each. The other two apply while clusterctl waits.
 	sampleEvery, sampleSize             = 5 * time.Minute, 1
 	sampleEveryAtGate, sampleSizeAtGate = 5 * time.Second, 5
 
@@ -40,59 +39,59 @@ const (
 	hostDefinition = "baremetalhosts.metal3.io"
 )
 
-// pauseTrials remember whether the API server accepts the pause of hosts: the webhook of BMO refuses every write of a
+// pauseTrials records whether the API server accepts the pause of hosts: the webhook of BMO refuses every write of a
 // host with contradicting fields.
 type pauseTrials struct {
 	mutex sync.Mutex
 	known map[string]*namespaceTrials
 }
 
-// namespaceTrials are the trials of the hosts of a namespace.
+// namespaceTrials has the trials of the hosts of a namespace.
 type namespaceTrials struct {
 	// known are the results by the UID of the host.
 	known map[types.UID]pauseTrial
 
-	// sampled is when a host was tried last that was accepted before.
+	// sampled is the time of the last sample of accepted hosts.
 	sampled time.Time
 
-	// definition is the generation of the CRD of hosts. 0 if it is not known.
+	// definition is the generation of the CRD of hosts. 0 if unknown.
 	definition int64
 }
 
 // pauseTrial is the result for one host.
 type pauseTrial struct {
-	// generation is that of the spec that was tried.
+	// generation is the generation of the host at the trial.
 	generation int64
 
-	// refusal is the error of the API server. Empty if it accepts the pause. A refusal counts for a time.
+	// refusal is the error of the API server. Empty if it accepts the pause. A refusal is valid for the time counts.
 	refusal string
 	counts  time.Duration
 	at      time.Time
 
-	// isDoubtful is true for a host that was accepted by rules that have changed since.
-	isDoubtful bool
+	// isOutdated is true for a host that was accepted by rules that have changed since.
+	isOutdated bool
 }
 
-// dueHosts are the hosts that can be tried, in the order of their urgency.
+// dueHosts are the hosts that can be tried.
 type dueHosts struct {
-	// first were never tried, again have to be tried again, and accepted may be tried again.
-	first, again, accepted []*bmov1alpha1.BareMetalHost
+	// first were never tried, retry must be tried again, and accepted may be tried again.
+	first, retry, accepted []*bmov1alpha1.BareMetalHost
 
-	// next is the time until the first refusal does not count any more. 0 means never.
+	// next is the time until the first refusal expires. 0 means never.
 	next time.Duration
 }
 
-// due returns the hosts that can be tried. The first row that fits counts.
+// due returns the hosts that can be tried. The first matching row applies.
 //
 //	host                                            is tried
-//	moves as it is                                  no
+//	a move does not pause it                        no
 //	was never tried                                 yes
 //	was accepted by rules that have changed         yes
 //	was refused, and its spec has changed           yes
-//	was refused                                     when the refusal does not count any more
+//	was refused                                     when the refusal expires
 //	was accepted, and is busy while clusterctl      no
 //	waits
-//	was accepted                                    in turn, as sample says
+//	was accepted                                    if sample returns it
 func (n *namespaceTrials) due(hosts []*bmov1alpha1.BareMetalHost, atGate bool, now time.Time) (due dueHosts) {
 	for _, host := range hosts {
 		if !pivot.ToPark(host) {
@@ -102,8 +101,8 @@ func (n *namespaceTrials) due(hosts []*bmov1alpha1.BareMetalHost, atGate bool, n
 		switch left := trial.at.Add(trial.lasts(atGate)).Sub(now); {
 		case !known:
 			due.first = append(due.first, host)
-		case trial.isDoubtful, trial.refusal != "" && (left <= 0 || trial.generation != host.Generation):
-			due.again = append(due.again, host)
+		case trial.isOutdated, trial.refusal != "" && (left <= 0 || trial.generation != host.Generation):
+			due.retry = append(due.retry, host)
 		case trial.refusal != "":
 			due.next = flow.Soonest(due.next, left)
 		case !atGate || pivot.Delays(host) == "":
@@ -113,7 +112,7 @@ func (n *namespaceTrials) due(hosts []*bmov1alpha1.BareMetalHost, atGate bool, n
 	return due
 }
 
-// sample returns the hosts that were accepted and not tried for the longest time, and the time until the next sample.
+// sample returns the accepted hosts with the oldest trials, and the time until the next sample.
 func (n *namespaceTrials) sample(
 	accepted []*bmov1alpha1.BareMetalHost, atGate bool, now time.Time,
 ) ([]*bmov1alpha1.BareMetalHost, time.Duration) {
@@ -134,7 +133,7 @@ func (n *namespaceTrials) sample(
 	return accepted[:min(size, len(accepted))], every
 }
 
-// lasts returns the time for which a refusal counts.
+// lasts returns the time for which a refusal is valid.
 func (t pauseTrial) lasts(atGate bool) time.Duration {
 	if atGate {
 		return min(t.counts, refusalCounts)
@@ -142,8 +141,8 @@ func (t pauseTrial) lasts(atGate bool) time.Duration {
 	return t.counts
 }
 
-// add enters a result. A host that was accepted and is refused now shows that the rules have changed: all hosts that
-// were accepted are doubtful then.
+// add records a result. If the API server refuses a host that it has accepted before, its rules have changed. The
+// results of all accepted hosts are outdated then.
 func (n *namespaceTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
 	before, known := n.known[host.UID]
 	if trial.refusal != "" {
@@ -152,21 +151,21 @@ func (n *namespaceTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial)
 			trial.counts = refusalCounts
 		}
 	}
-	if known && before.refusal == "" && trial.refusal != "" && !before.isDoubtful {
-		n.doubt()
+	if known && before.refusal == "" && trial.refusal != "" && !before.isOutdated {
+		n.recheck()
 	}
 	n.known[host.UID] = trial
 }
 
-// doubt makes the hosts doubtful that were accepted.
-func (n *namespaceTrials) doubt() {
+// recheck marks the results of accepted hosts as outdated.
+func (n *namespaceTrials) recheck() {
 	for uid, trial := range n.known {
-		trial.isDoubtful = trial.refusal == ""
+		trial.isOutdated = trial.refusal == ""
 		n.known[uid] = trial
 	}
 }
 
-// keep removes the hosts that do not exist any more.
+// keep removes the results of other hosts.
 func (n *namespaceTrials) keep(hosts []*bmov1alpha1.BareMetalHost) {
 	if len(n.known) <= len(hosts) {
 		return
@@ -180,7 +179,7 @@ func (n *namespaceTrials) keep(hosts []*bmov1alpha1.BareMetalHost) {
 	n.known = kept
 }
 
-// of returns the trials of a namespace. The caller holds the lock.
+// of returns the trials of a namespace. The mutex must be locked.
 func (p *pauseTrials) of(namespace string) *namespaceTrials {
 	if p.known == nil {
 		p.known = map[string]*namespaceTrials{}
@@ -198,7 +197,7 @@ func (p *pauseTrials) plan(s *scope, now time.Time) []*bmov1alpha1.BareMetalHost
 	trials := p.of(s.infra.Namespace)
 	trials.keep(s.move.Hosts)
 	if trials.definition != 0 && trials.definition != s.hostDefinition {
-		trials.doubt()
+		trials.recheck()
 	}
 	trials.definition = s.hostDefinition
 	if len(trials.known) == 0 {
@@ -210,18 +209,18 @@ func (p *pauseTrials) plan(s *scope, now time.Time) []*bmov1alpha1.BareMetalHost
 		trials.sampled = now
 	}
 	limit := max(trialsAtOnce, len(s.move.Hosts)/trialRounds)
-	tried := slices.Concat(due.first, due.again)
+	tried := slices.Concat(due.first, due.retry)
 	s.move.Untried = len(due.first) > limit
 	return slices.Concat(tried[:min(limit, len(tried))], sample)
 }
 
-// next returns the time until hosts have to be tried, after some were tried. 0 means never.
+// next returns the time until the next trial. 0 means never.
 func (p *pauseTrials) next(s *scope, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	trials := p.of(s.infra.Namespace)
 	due := trials.due(s.move.Hosts, s.waitsAtGate(), now)
-	if len(due.first)+len(due.again) > 0 {
+	if len(due.first)+len(due.retry) > 0 {
 		return trialPause
 	}
 	_, next := trials.sample(due.accepted, s.waitsAtGate(), now)
@@ -234,15 +233,14 @@ func (p *pauseTrials) add(host *bmov1alpha1.BareMetalHost, trial pauseTrial) {
 	p.of(host.Namespace).add(host, trial)
 }
 
-// refusal returns the error of the API server for a host. Empty if it accepts the pause, or the
-// pause was not tried.
+// refusal returns the error of the API server for a host. Empty if it accepts the pause, or the pause was not tried.
 func (p *pauseTrials) refusal(host *bmov1alpha1.BareMetalHost) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.of(host.Namespace).known[host.UID].refusal
 }
 
-// tryPauses tries the pause of hosts that are due with a dry run on the API server.
+// tryPauses tries the pause of due hosts with a dry run on the API server.
 func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 	for _, host := range r.trials.plan(s, r.Clock.Now()) {
 		trial, err := r.tryPause(ctx, host)
@@ -251,7 +249,7 @@ func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 		}
 		r.trials.add(host, trial)
 	}
-	s.trialsAgain = r.trials.next(s, r.Clock.Now())
+	s.untilTrial = r.trials.next(s, r.Clock.Now())
 	for _, host := range s.move.Hosts {
 		if refusal := r.trials.refusal(host); refusal != "" && pivot.ToPark(host) {
 			s.move.Refuse(host, refusal)
@@ -260,8 +258,8 @@ func (r *Reconciler) tryPauses(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// tryPause tries the pause of a host. A host that is gone is accepted, and so is one with a webhook that allows no dry
-// run. It returns an error that is unrelated to the host.
+// tryPause tries the pause of a host. A deleted host counts as accepted, and so does any host if the webhook supports
+// no dry run. It returns only errors that are unrelated to the host.
 func (r *Reconciler) tryPause(ctx context.Context, host *bmov1alpha1.BareMetalHost) (pauseTrial, error) {
 	trial := pauseTrial{generation: host.Generation, at: r.Clock.Now()}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`,

@@ -28,7 +28,7 @@ type operator struct {
 	tries  int
 }
 
-// trialOf returns a reconciler whose writes a webhook judges, and the clock of the reconciler.
+// trialOf returns a reconciler with a webhook for its writes, and the clock of the reconciler.
 func trialOf(webhook *operator, hosts []*bmov1alpha1.BareMetalHost) (*Reconciler, *clocktesting.FakePassiveClock) {
 	infra := build.Metal3Cluster("cluster")
 	r, stored := reconciler(infra, interceptor.Funcs{
@@ -87,7 +87,7 @@ func trialPass(
 			refused = append(refused, host.Name)
 		}
 	}
-	return refused, s.trialsAgain
+	return refused, s.untilTrial
 }
 
 // TestStricterRulesAreNoticed upgrades BMO to stricter rules while the manager runs.

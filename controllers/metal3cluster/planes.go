@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// controlPlaneGroup is the API group of control planes. The manager may read others nowhere.
+// controlPlaneGroup is the API group of control planes. The manager has no permission to read other groups.
 const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
-// pausedSince returns when Cluster API saw the first of the paused Clusters paused. Zero if it saw none.
+// pausedSince returns the earliest time in the condition Paused of the paused Clusters. Zero if there is none.
 func pausedSince(clusters []*clusterv1.Cluster) (first time.Time) {
 	for _, cluster := range clusters {
 		paused := conditions.Get(cluster, clusterv1.PausedCondition)

@@ -12,48 +12,49 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// newsKept is how many Metal3Clusters can wait to be enqueued. A result that does not fit is read by the next
-// reconcile.
-const newsKept = 1024
+// eventsBuffer is the number of Metal3Clusters that can wait to be enqueued. If the buffer is full, the next reconcile
+// reads the result.
+const eventsBuffer = 1024
 
 // prober observes state outside of the API server of the management cluster: one target T for each Metal3Cluster, with
-// a result R. It ticks in a goroutine of the manager and probes each target in a goroutine of its own, so a target that
+// a result R. It ticks in a goroutine of the manager and probes each target in a separate goroutine, so a target that
 // does not answer blocks no reconcile and no other target. It enqueues a Metal3Cluster only when its result changes.
 //
-//	reconcile: See             -> the target is probed at the next tick, or at once if it is new or has changed
-//	result differs             -> the Metal3Cluster is enqueued
-//	Rest (pause, deletion)     -> no probes until the next See; the last result is kept
-//	Forget (object is deleted) -> nothing is kept
+//	event             effect
+//	Track             the target is probed at the next tick, or at once if it is new or has changed
+//	result differs    the Metal3Cluster is enqueued
+//	Pause             no probes until the next Track; the last result stays
+//	Forget            target and result are removed
 type prober[T, R any] struct {
 	probing[T, R]
 
 	clock clock.WithTicker
 	// interval is the time between two ticks.
 	interval time.Duration
-	// news enqueues Metal3Clusters. Hurry makes the prober tick at once.
-	news  chan event.GenericEvent
-	hurry chan struct{}
+	// events enqueues Metal3Clusters. A value in early makes the prober tick at once.
+	events chan event.GenericEvent
+	early  chan struct{}
 
 	mutex   sync.Mutex
 	targets map[types.NamespacedName]*probed[T, R]
 }
 
-// probing is what differs between probers.
+// probing has the functions and settings of a kind of prober.
 type probing[T, R any] struct {
 	// probe observes a target. Last is the last result for the same target, nil if there is none.
 	probe func(ctx context.Context, cluster types.NamespacedName, target T, last *R) R
 
 	// isSame returns true if the last result of a target is valid for another target. IsUrgent returns true if a target
-	// with a valid result must be probed at once all the same.
+	// must be probed at once despite a valid result.
 	isSame, isUrgent func(before, after T) bool
 
 	// differs returns true if a result must enqueue the Metal3Cluster.
 	differs func(before, after R) bool
 
-	// pause returns the time until the next probe. Zero probes at the next tick, as does nil.
-	pause func(result R) time.Duration
+	// delay returns the time until the next probe. Zero probes at the next tick, as does nil.
+	delay func(result R) time.Duration
 
-	// limit is how long one probe may take.
+	// limit is the time limit of a probe.
 	limit time.Duration
 }
 
@@ -61,20 +62,20 @@ type probing[T, R any] struct {
 type probed[T, R any] struct {
 	target T
 
-	// result is the last result. Nil until there is one.
+	// result is the last result. Nil before the first one.
 	result *R
 
-	// due is when the next probe begins. The zero time is at once.
+	// due is the time of the next probe. The zero time means at once.
 	due time.Time
 
-	// isRunning is true while a probe runs, isResting while none may begin.
-	isRunning, isResting bool
+	// isRunning is true while a probe runs, and isPaused while no probe may begin.
+	isRunning, isPaused bool
 }
 
 func newProber[T, R any](how probing[T, R], now clock.WithTicker, interval time.Duration) *prober[T, R] {
 	return &prober[T, R]{
-		probing: how, clock: now, interval: interval, news: make(chan event.GenericEvent, newsKept),
-		hurry: make(chan struct{}, 1), targets: map[types.NamespacedName]*probed[T, R]{},
+		probing: how, clock: now, interval: interval, events: make(chan event.GenericEvent, eventsBuffer),
+		early: make(chan struct{}, 1), targets: map[types.NamespacedName]*probed[T, R]{},
 	}
 }
 
@@ -87,7 +88,7 @@ func (p *prober[T, R]) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.hurry:
+		case <-p.early:
 			p.tick(ctx, true)
 		case <-ticker.C():
 			p.tick(ctx, false)
@@ -95,13 +96,13 @@ func (p *prober[T, R]) Start(ctx context.Context) error {
 	}
 }
 
-// tick begins the probes that are due: those of new and of urgent targets only, if it is between two intervals.
+// tick begins the probes that are due. Between two intervals, these are only the probes of new and urgent targets.
 func (p *prober[T, R]) tick(ctx context.Context, isBetween bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for cluster, current := range p.targets {
 		isLater := isBetween && !current.due.IsZero() || p.clock.Now().Before(current.due)
-		if current.isRunning || current.isResting || isLater {
+		if current.isRunning || current.isPaused || isLater {
 			continue
 		}
 		current.isRunning, current.due = true, p.clock.Now()
@@ -109,7 +110,7 @@ func (p *prober[T, R]) tick(ctx context.Context, isBetween bool) {
 	}
 }
 
-// run probes once. The target may have been replaced in the meantime; then no reconcile reads the result.
+// run probes once. If the target was replaced in the meantime, no reconcile reads the result.
 func (p *prober[T, R]) run(
 	ctx context.Context, cluster types.NamespacedName, current *probed[T, R], target T, last *R,
 ) {
@@ -118,27 +119,27 @@ func (p *prober[T, R]) run(
 	began := p.clock.Now()
 	result := p.probe(ctx, cluster, target, last)
 	p.mutex.Lock()
-	isNews := last == nil || p.differs(*last, result)
+	isChange := last == nil || p.differs(*last, result)
 	current.result, current.isRunning = &result, false
-	if !current.due.IsZero() && p.pause != nil {
-		current.due = began.Add(p.pause(result))
+	if !current.due.IsZero() && p.delay != nil {
+		current.due = began.Add(p.delay(result))
 	}
 	isKnown := p.targets[cluster] == current
 	p.mutex.Unlock()
-	if !isNews || !isKnown {
+	if !isChange || !isKnown {
 		return
 	}
 	changed := &infrav1.Metal3Cluster{}
 	changed.Namespace, changed.Name = cluster.Namespace, cluster.Name
 	select {
-	case p.news <- event.GenericEvent{Object: changed}:
+	case p.events <- event.GenericEvent{Object: changed}:
 	default:
 	}
 }
 
-// See returns the last result for the target of a Metal3Cluster, and keeps the target probed. No result is known for a
-// target that was never probed, or that replaces another one. It does not block.
-func (p *prober[T, R]) See(cluster types.NamespacedName, target T) (result R, known bool) {
+// Track returns the last result for the target of a Metal3Cluster, and probes the target from now on. It returns false
+// for a target that was never probed, or that replaces another one. It does not block.
+func (p *prober[T, R]) Track(cluster types.NamespacedName, target T) (result R, known bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	current := p.targets[cluster]
@@ -147,11 +148,11 @@ func (p *prober[T, R]) See(cluster types.NamespacedName, target T) (result R, kn
 		current = &probed[T, R]{}
 		p.targets[cluster] = current
 		p.tickNow()
-	case current.isResting || p.isUrgent(current.target, target):
+	case current.isPaused || p.isUrgent(current.target, target):
 		current.due = time.Time{}
 		p.tickNow()
 	}
-	current.target, current.isResting = target, false
+	current.target, current.isPaused = target, false
 	if current.result == nil {
 		return result, false
 	}
@@ -171,17 +172,17 @@ func (p *prober[T, R]) Last(cluster types.NamespacedName, target T) (result R, k
 
 func (p *prober[T, R]) tickNow() {
 	select {
-	case p.hurry <- struct{}{}:
+	case p.early <- struct{}{}:
 	default:
 	}
 }
 
-// Rest keeps the last result of a Metal3Cluster and begins no probe until the next See.
-func (p *prober[T, R]) Rest(cluster types.NamespacedName) {
+// Pause keeps the last result of a Metal3Cluster and begins no probe until the next Track.
+func (p *prober[T, R]) Pause(cluster types.NamespacedName) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if current := p.targets[cluster]; current != nil {
-		current.isResting = true
+		current.isPaused = true
 	}
 }
 

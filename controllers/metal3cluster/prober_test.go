@@ -18,8 +18,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// asked counts the probes of endpoints in one test, which runs in the time of synctest.
-type asked struct {
+// probeCounter counts the probes of endpoints in one test, which runs in the time of synctest.
+type probeCounter struct {
 	*EndpointProber
 
 	// answer is the result of all probes. Stuck endpoints answer at the end of the probe.
@@ -31,11 +31,11 @@ type asked struct {
 }
 
 // probes runs a test with a started prober.
-func probes(t *testing.T, test func(a *asked)) {
+func probes(t *testing.T, test func(a *probeCounter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := &asked{stuck: map[string]bool{}, count: map[string]int{}, full: map[string]int{}}
-		a.answer = ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "nobody"}
+		a := &probeCounter{stuck: map[string]bool{}, count: map[string]int{}, full: map[string]int{}}
+		a.answer = ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "no answer"}
 		a.EndpointProber = NewEndpointProber(func(
 			ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
 		) ironicapi.Observation {
@@ -63,20 +63,20 @@ func probes(t *testing.T, test func(a *asked)) {
 	})
 }
 
-func (a *asked) see(name, url string, eager bool) (ironicapi.Observation, bool) {
-	result, known := a.See(types.NamespacedName{Name: name}, endpointTarget{ironicapi.Endpoint{URL: url}, eager})
+func (a *probeCounter) track(name, url string, eager bool) (ironicapi.Observation, bool) {
+	result, known := a.Track(types.NamespacedName{Name: name}, endpointTarget{ironicapi.Endpoint{URL: url}, eager})
 	synctest.Wait()
 	return result.Observation, known
 }
 
 // number returns the number of probes of an endpoint.
-func (a *asked) number(counted map[string]int, url string) int {
+func (a *probeCounter) number(counted map[string]int, url string) int {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return counted[url]
 }
 
-func (a *asked) change(edit func()) {
+func (a *probeCounter) change(edit func()) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	edit()
@@ -89,11 +89,11 @@ func pass(intervals time.Duration) {
 }
 
 // enqueued returns the names of the clusters that were enqueued since the last call.
-func (a *asked) enqueued() []string {
+func (a *probeCounter) enqueued() []string {
 	var names []string
 	for {
 		select {
-		case event := <-a.news:
+		case event := <-a.events:
 			names = append(names, event.Object.GetName())
 		default:
 			return names
@@ -102,11 +102,11 @@ func (a *asked) enqueued() []string {
 }
 
 func TestANewTargetIsProbedAtOnceAndThenAtEachTick(t *testing.T) {
-	probes(t, func(a *asked) {
-		if seen, known := a.see("a", "first", false); known {
+	probes(t, func(a *probeCounter) {
+		if seen, known := a.track("a", "first", false); known {
 			t.Errorf("got %+v before any answer", seen)
 		}
-		if seen, known := a.see("a", "first", false); !known || !cmp.Equal(seen, a.answer) {
+		if seen, known := a.track("a", "first", false); !known || !cmp.Equal(seen, a.answer) {
 			t.Errorf("got %+v, %t", seen, known)
 		}
 		pass(30)
@@ -126,7 +126,7 @@ func TestATargetBeforeTheStartIsProbedOnce(t *testing.T) {
 			differs:  func(before, after int) bool { return before != after },
 			limit:    time.Second,
 		}, clock.RealClock{}, time.Minute)
-		prober.See(types.NamespacedName{Name: "a"}, "first")
+		prober.Track(types.NamespacedName{Name: "a"}, "first")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- prober.Start(ctx) }()
@@ -141,19 +141,19 @@ func TestATargetBeforeTheStartIsProbedOnce(t *testing.T) {
 	})
 }
 
-func TestANewTargetHurriesNoOther(t *testing.T) {
-	probes(t, func(a *asked) {
-		a.see("a", "first", false)
-		a.see("b", "second", false)
+func TestANewTargetStartsNoOtherProbe(t *testing.T) {
+	probes(t, func(a *probeCounter) {
+		a.track("a", "first", false)
+		a.track("b", "second", false)
 		if first, second := a.number(a.count, "first"), a.number(a.count, "second"); first != 1 || second != 1 {
 			t.Errorf("%d and %d probes within an interval, want 1 and 1", first, second)
 		}
 	})
 }
 
-func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
-	probes(t, func(a *asked) {
-		a.see("a", "first", false)
+func TestOnlyChangesEnqueueAMetal3Cluster(t *testing.T) {
+	probes(t, func(a *probeCounter) {
+		a.track("a", "first", false)
 		pass(10)
 		if diff := cmp.Diff([]string{"a"}, a.enqueued()); diff != "" {
 			t.Errorf("the first result: -want +got:\n%s", diff)
@@ -167,11 +167,11 @@ func TestOnlyNewsEnqueueAMetal3Cluster(t *testing.T) {
 }
 
 func TestAHangingTargetDelaysNoOther(t *testing.T) {
-	probes(t, func(a *asked) {
+	probes(t, func(a *probeCounter) {
 		a.change(func() { a.stuck["hangs"] = true })
-		a.see("a", "hangs", false)
-		a.see("b", "answers", false)
-		if _, known := a.see("b", "answers", false); !known {
+		a.track("a", "hangs", false)
+		a.track("b", "answers", false)
+		if _, known := a.track("b", "answers", false); !known {
 			t.Error("a target waits for another one")
 		}
 		pass(3)
@@ -179,15 +179,15 @@ func TestAHangingTargetDelaysNoOther(t *testing.T) {
 			t.Error("got another number of probes")
 		}
 		pass(3)
-		if seen, known := a.see("a", "hangs", false); !known || seen.Answer != ironicapi.Unreachable {
+		if seen, known := a.track("a", "hangs", false); !known || seen.Answer != ironicapi.Unreachable {
 			t.Errorf("the probe has no limit: %+v, %t", seen, known)
 		}
 	})
 }
 
 func TestAllNodesAreListedEveryTenSeconds(t *testing.T) {
-	probes(t, func(a *asked) {
-		a.see("a", "first", false)
+	probes(t, func(a *probeCounter) {
+		a.track("a", "first", false)
 		pass(9)
 		if a.number(a.full, "first") != 1 {
 			t.Errorf("%d lists in 9 seconds, want 1", a.number(a.full, "first"))
@@ -196,7 +196,7 @@ func TestAllNodesAreListedEveryTenSeconds(t *testing.T) {
 		if a.number(a.full, "first") != 2 {
 			t.Errorf("%d lists in 10 seconds, want 2", a.number(a.full, "first"))
 		}
-		a.see("a", "first", true)
+		a.track("a", "first", true)
 		pass(4)
 		if a.number(a.full, "first") != 7 {
 			t.Errorf("%d lists while hosts are missing, want 7", a.number(a.full, "first"))
@@ -205,27 +205,27 @@ func TestAllNodesAreListedEveryTenSeconds(t *testing.T) {
 }
 
 func TestNoProbesDuringAPause(t *testing.T) {
-	probes(t, func(a *asked) {
-		a.see("a", "first", false)
-		a.Rest(types.NamespacedName{Name: "a"})
-		a.Rest(types.NamespacedName{Name: "unknown"})
+	probes(t, func(a *probeCounter) {
+		a.track("a", "first", false)
+		a.Pause(types.NamespacedName{Name: "a"})
+		a.Pause(types.NamespacedName{Name: "unknown"})
 		pass(30)
 		if a.number(a.count, "first") != 1 {
 			t.Errorf("%d probes, want 1", a.number(a.count, "first"))
 		}
-		if _, known := a.see("a", "first", false); !known || a.number(a.count, "first") != 2 {
+		if _, known := a.track("a", "first", false); !known || a.number(a.count, "first") != 2 {
 			t.Errorf("after the pause: known %t, %d probes, want 2", known, a.number(a.count, "first"))
 		}
 		a.Forget(types.NamespacedName{Name: "a"})
 		pass(30)
-		if _, known := a.see("a", "first", false); known || a.number(a.count, "first") != 3 {
+		if _, known := a.track("a", "first", false); known || a.number(a.count, "first") != 3 {
 			t.Errorf("after the deletion: known %t, %d probes, want 3", known, a.number(a.count, "first"))
 		}
 	})
 }
 
 func TestAResultIsNotThatOfAnotherEndpoint(t *testing.T) {
-	probes(t, func(a *asked) {
+	probes(t, func(a *probeCounter) {
 		key := types.NamespacedName{Name: "a"}
 		before := ironicapi.Endpoint{URL: "first", Authority: []byte("a")}
 		for name, after := range map[string]ironicapi.Endpoint{
@@ -234,13 +234,13 @@ func TestAResultIsNotThatOfAnotherEndpoint(t *testing.T) {
 			"Password":  {URL: before.URL, Password: "new", Authority: []byte("a")},
 			"Authority": {URL: before.URL, Authority: []byte("b")},
 		} {
-			a.See(key, endpointTarget{Endpoint: before})
+			a.Track(key, endpointTarget{Endpoint: before})
 			synctest.Wait()
-			if seen, known := a.See(key, endpointTarget{Endpoint: after}); known {
+			if seen, known := a.Track(key, endpointTarget{Endpoint: after}); known {
 				t.Errorf("%s: got %+v of another endpoint", name, seen)
 			}
 			synctest.Wait()
-			if _, known := a.See(key, endpointTarget{Endpoint: after}); !known {
+			if _, known := a.Track(key, endpointTarget{Endpoint: after}); !known {
 				t.Errorf("%s: the new endpoint is not probed", name)
 			}
 		}
@@ -252,14 +252,14 @@ type planes struct {
 	seen         workload.ControlPlane
 	err, claim   error
 	standing     pivot.Standing
-	looks, armed int
+	reads, armed int
 
 	// claims counts the calls of Claim.
 	claims int
 }
 
 func (p *planes) Read(context.Context, types.NamespacedName, string) (workload.ControlPlane, error) {
-	p.looks++
+	p.reads++
 	seen := p.seen
 	seen.Nodes = append([]workload.ControlPlaneNode(nil), p.seen.Nodes...)
 	return seen, p.err
@@ -301,14 +301,14 @@ func TestNodesAreProbedEachFiveIntervals(t *testing.T) {
 				prober := NewNodeProber(&there, events.NewFakeRecorder(10), clock.RealClock{}, time.Second)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _ = prober.Start(ctx) }()
-				prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
+				prober.Track(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
 				<-time.After(10*time.Minute - time.Millisecond)
 				synctest.Wait()
 				cancel()
-				if there.looks != 120 {
-					t.Errorf("%d probes in 10 minutes, want 120", there.looks)
+				if there.reads != 120 {
+					t.Errorf("%d probes in 10 minutes, want 120", there.reads)
 				}
-				result, _ := prober.See(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
+				result, _ := prober.Track(types.NamespacedName{Name: "a"}, nodesTarget{infra: &infrav1.Metal3Cluster{}})
 				if (result.problem == "") != (there.err == nil) || (result.seen == nil) != (there.err != nil) {
 					t.Errorf("got %+v", result)
 				}
@@ -325,15 +325,15 @@ func TestAClaimWaitsForTheConnection(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = prober.Start(ctx) }()
 		target := nodesTarget{infra: &infrav1.Metal3Cluster{}}
-		prober.See(types.NamespacedName{Name: "a"}, target)
+		prober.Track(types.NamespacedName{Name: "a"}, target)
 		<-time.After(10*time.Second - time.Millisecond)
 		synctest.Wait()
 		cancel()
-		if result, _ := prober.See(types.NamespacedName{Name: "a"}, target); !result.isPending || result.isUnproven {
+		if result, _ := prober.Track(types.NamespacedName{Name: "a"}, target); !result.isPending || result.isUnproven {
 			t.Errorf("got %+v", result)
 		}
-		if there.claims != 10 || there.looks != 0 {
-			t.Errorf("%d claims and %d reads in 10 seconds, want a claim each second", there.claims, there.looks)
+		if there.claims != 10 || there.reads != 0 {
+			t.Errorf("%d claims and %d reads in 10 seconds, want a claim each second", there.claims, there.reads)
 		}
 	})
 }
@@ -359,7 +359,7 @@ func TestNodesOfAClusterThatManagesItselfAreArmedOnce(t *testing.T) {
 	}
 }
 
-// TestSupersededArmsNothing lets another management cluster claim a cluster that manages itself.
+// TestSupersededArmsNothing covers a cluster that manages itself and that another management cluster has claimed.
 func TestSupersededArmsNothing(t *testing.T) {
 	there := &planes{standing: pivot.Superseded, seen: workload.ControlPlane{
 		Own: true, Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Armed: pivot.NotArmed}},
@@ -384,9 +384,9 @@ func TestAnswersAreTheSameOnBothFloors(t *testing.T) {
 		ironicapi.Answers: pivot.Answers, ironicapi.Unreachable: pivot.Unreachable, ironicapi.Untrusted: pivot.Untrusted,
 		ironicapi.Unauthorized: pivot.Unauthorized, ironicapi.Broken: pivot.Broken, ironicapi.Unsupported: pivot.Unsupported,
 	}
-	for asked, judged := range pairs {
-		if string(asked) != string(judged) {
-			t.Errorf("the client says %q, the judge knows %q", asked, judged)
+	for sent, known := range pairs {
+		if string(sent) != string(known) {
+			t.Errorf("the client uses %q, pivot knows %q", sent, known)
 		}
 	}
 }

@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// saveTime is the time that BMO has to save the ID of a node. It saves the ID with the same reconcile, unless the
-	// write fails.
+	// saveTime is the time in which BMO must save the ID of a node. BMO saves the ID in the reconcile that creates the
+	// node, unless the write fails.
 	saveTime = time.Minute
 
-	// saveCheck is the time between two looks at a host that BMO was asked to register again.
+	// saveCheck is the time between two checks of a host that BMO must register again.
 	saveCheck = 5 * time.Second
 )
 
@@ -35,9 +35,9 @@ type lostRegistration struct {
 	since time.Time
 }
 
-// mendRegistrations has BMO register hosts again whose registration it has lost. It returns the time until it has to
-// look again. Zero means that nothing is awaited.
-func (r *Reconciler) mendRegistrations(ctx context.Context, s *scope) (time.Duration, error) {
+// repairRegistrations makes BMO register hosts again whose registration it has lost. It returns the time until the next
+// check. Zero means never.
+func (r *Reconciler) repairRegistrations(ctx context.Context, s *scope) (time.Duration, error) {
 	var (
 		again    time.Duration
 		problems []error
@@ -63,7 +63,7 @@ func (r *Reconciler) mendRegistrations(ctx context.Context, s *scope) (time.Dura
 		case pivot.RegistrationRepeated:
 			again = flow.Soonest(again, saveCheck)
 		case pivot.RegistrationSaved:
-			// BMO waits for up to 17 minutes after many failures. A change of the host ends that.
+			// BMO waits for up to 17 minutes after many failures. A change of the host makes BMO reconcile at once.
 			problems = append(problems, r.annotate(ctx, item, hostKind(), item.Name, nil))
 		case pivot.RegistrationKept:
 		}
@@ -98,8 +98,8 @@ func (s *scope) registered() []*bmov1alpha1.BareMetalHost {
 	return hosts
 }
 
-// registerAgain changes the Secret of the BMC of a host. BMO finds another version of the Secret, registers the host,
-// and saves the ID of its node. The host is annotated after that, so that a crash in between repeats both.
+// registerAgain changes the Secret of the BMC of a host. BMO detects another version of the Secret, registers the host,
+// and saves the ID of its node. registerAgain annotates the host last, so that a crash in between repeats both writes.
 func (r *Reconciler) registerAgain(ctx context.Context, item *bmov1alpha1.BareMetalHost, node string) error {
 	secret := item.Spec.BMC.CredentialsName
 	if err := r.annotate(ctx, item, corev1.SchemeGroupVersion.WithKind("Secret"), secret, &node); err != nil {
@@ -109,15 +109,15 @@ func (r *Reconciler) registerAgain(ctx context.Context, item *bmov1alpha1.BareMe
 		return err
 	}
 	r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, "RegistrationRepeated", "Register",
-		"Ironic knows the host as %s, and BMO as %s. Changed an annotation of Secret %s, so that BMO registers the host "+
-			"again", node, item.Status.Provisioning.ID, secret)
+		"Ironic has node %s for the host, and BMO has node %s. Changed an annotation of Secret %s, so that BMO registers "+
+			"the host again", node, item.Status.Provisioning.ID, secret)
 	return nil
 }
 
 func hostKind() schema.GroupVersionKind { return bmov1alpha1.GroupVersion.WithKind("BareMetalHost") }
 
 // annotate sets LostRegistrationAnnotation of a host, or of the Secret of its BMC. Nil removes it. An event on the host
-// reports an error. The retries count in one Event.
+// reports an error.
 func (r *Reconciler) annotate(
 	ctx context.Context, item *bmov1alpha1.BareMetalHost, kind schema.GroupVersionKind, name string, value *string,
 ) error {
@@ -133,7 +133,7 @@ func (r *Reconciler) annotate(
 	err = r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
 		r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, "RegistrationFailed", "Register",
-			"Failed to annotate %s %s, which has BMO register the host again: %v", kind.Kind, name, err)
+			"Failed to annotate %s %s, so that BMO registers the host again: %v", kind.Kind, name, err)
 		return fmt.Errorf("annotating %s %s/%s about a lost registration: %w", kind.Kind, item.Namespace, name, err)
 	}
 	return nil

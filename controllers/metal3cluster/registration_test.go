@@ -65,11 +65,11 @@ func newRegistering(t *testing.T, edits ...func(*bmov1alpha1.BareMetalHost)) *re
 	return r
 }
 
-// look mends with the host as it is stored.
-func (r *registering) look(t *testing.T) (time.Duration, error) {
+// repair repairs the registration of the stored host.
+func (r *registering) repair(t *testing.T) (time.Duration, error) {
 	t.Helper()
 	r.scope.move.Hosts = []*bmov1alpha1.BareMetalHost{r.read(t)}
-	return r.mendRegistrations(t.Context(), r.scope)
+	return r.repairRegistrations(t.Context(), r.scope)
 }
 
 func (r *registering) read(t *testing.T) *bmov1alpha1.BareMetalHost {
@@ -81,8 +81,8 @@ func (r *registering) read(t *testing.T) *bmov1alpha1.BareMetalHost {
 	return host
 }
 
-// marks are the annotations of the host and of the Secret of its BMC.
-func (r *registering) marks(t *testing.T) []string {
+// annotations returns the annotations of the host and of the Secret of its BMC.
+func (r *registering) annotations(t *testing.T) []string {
 	t.Helper()
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.host.Namespace, Name: r.host.Spec.BMC.CredentialsName}
@@ -94,18 +94,18 @@ func (r *registering) marks(t *testing.T) []string {
 	}
 }
 
-func (r *registering) expect(t *testing.T, wait time.Duration, host, secret string, told int) {
+func (r *registering) expect(t *testing.T, wait time.Duration, host, secret string, count int) {
 	t.Helper()
-	again, err := r.look(t)
+	again, err := r.repair(t)
 	if err != nil || again != wait {
-		t.Errorf("looks again after %s, %v, want %s", again, err, wait)
+		t.Errorf("retries after %s, %v, want %s", again, err, wait)
 	}
-	if got := r.marks(t); !slices.Equal(got, []string{host, secret}) || len(r.events) != told {
-		t.Errorf("host and Secret say %q, want %q and %q; %d events, want %d", got, host, secret, len(r.events), told)
+	if got := r.annotations(t); !slices.Equal(got, []string{host, secret}) || len(r.events) != count {
+		t.Errorf("host and Secret have %q, want %q and %q; %d events, want %d", got, host, secret, len(r.events), count)
 	}
 }
 
-// TestLostRegistration gives BMO a minute, asks it once, and lets it go on when it has saved the ID.
+// TestLostRegistration covers that BMO has a minute, gets one annotation, and continues after it has saved the ID.
 func TestLostRegistration(t *testing.T) {
 	r := newRegistering(t)
 	r.expect(t, saveTime, "", "", 0)
@@ -122,7 +122,7 @@ func TestLostRegistration(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refused["BareMetalHost"] = errors.New("refused")
-	if _, err := r.look(t); err == nil || len(r.events) != 2 {
+	if _, err := r.repair(t); err == nil || len(r.events) != 2 {
 		t.Errorf("got %v and %d events for an annotation that must stay", err, len(r.events))
 	}
 	r.refused["BareMetalHost"] = nil
@@ -151,8 +151,8 @@ func TestRefusedRegistration(t *testing.T) {
 			r.expect(t, saveTime, "", "", 0)
 			r.clock.SetTime(r.clock.Now().Add(saveTime))
 			r.refused[kind] = errors.New("refused")
-			if again, err := r.look(t); !errors.Is(err, r.refused[kind]) || again != saveCheck || len(r.events) != 1 {
-				t.Fatalf("looks again after %s, %v, with %d events", again, err, len(r.events))
+			if again, err := r.repair(t); !errors.Is(err, r.refused[kind]) || again != saveCheck || len(r.events) != 1 {
+				t.Fatalf("retries after %s, %v, with %d events", again, err, len(r.events))
 			}
 			if got := <-r.events; !strings.HasPrefix(got, "Warning RegistrationFailed ") || !strings.HasSuffix(got, ": refused") {
 				t.Errorf("got event %q", got)
@@ -163,7 +163,7 @@ func TestRefusedRegistration(t *testing.T) {
 	}
 }
 
-// TestRegisteredHosts tells whose registrations the cluster mends.
+// TestRegisteredHosts covers which registrations the cluster repairs.
 func TestRegisteredHosts(t *testing.T) {
 	other := build.Metal3Cluster("other")
 	withEndpoint(other)
@@ -176,8 +176,8 @@ func TestRegisteredHosts(t *testing.T) {
 	}{
 		"Own":     {"BMO registers it with this Ironic", "cluster", nil, 1},
 		"Free":    {"no other Ironic serves the namespace", "", nil, 1},
-		"Shared":  {"it is not known whose", "", func(s *scope) { s.around.Clusters = []infrav1.Metal3Cluster{*other} }, 0},
-		"Another": {"the other cluster mends it", "other", nil, 0},
+		"Shared":  {"the namespace has two clusters", "", func(s *scope) { s.around.Clusters = []infrav1.Metal3Cluster{*other} }, 0},
+		"Another": {"the other cluster repairs the registration", "other", nil, 0},
 		"Silent":  {"the Ironic of the cluster does not answer", "cluster", func(s *scope) { s.nodeIDs = nil }, 0},
 		"Paused":  {"a move is on the way", "cluster", func(s *scope) { s.paused = true }, 0},
 	} {

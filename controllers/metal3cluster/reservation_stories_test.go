@@ -68,15 +68,15 @@ func describeReservations(s *suite) {
 		w.infrastructure(ctx, w.cluster(ctx))
 		w.ready(ctx)
 		found := w.reserved(ctx, "plain", clusterName, "")
-		marks := map[string]map[string]string{
-			"parked": {bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider},
+		annotations := map[string]map[string]string{
+			"paused": {bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider},
 			"moving": {infrav1.DeleteForMoveAnnotation: ""},
 		}
 		before := map[string]*bmov1alpha1.BareMetalHost{}
-		for name, mark := range marks {
+		for name, added := range annotations {
 			w.reserved(ctx, name, clusterName, "")
 			stage.Change(ctx, w.client, w.key(name), &bmov1alpha1.BareMetalHost{}, func(h *bmov1alpha1.BareMetalHost) {
-				maps.Copy(h.Annotations, mark)
+				maps.Copy(h.Annotations, added)
 			})
 			before[name] = w.stored(ctx, Default, name)
 		}

@@ -23,10 +23,10 @@ type scope struct {
 	infra *infrav1.Metal3Cluster
 	pass  *flow.Pass
 
-	// cluster is the Cluster. Nil until it has set its owner reference, and when it is gone.
+	// cluster is the Cluster. Nil before Cluster API sets the ownerReference, and if the Cluster does not exist.
 	cluster *clusterv1.Cluster
 
-	// machines is the number of Machines of the Cluster. Counted only while the object is deleted.
+	// machines is the number of Machines of the Cluster. Counted only while the object is being deleted.
 	machines int
 
 	// paused is true if the object or its Cluster is paused.
@@ -42,26 +42,25 @@ type scope struct {
 	// Clusters are read.
 	move pivot.MoveFacts
 
-	// hostDefinition is the generation of the CRD of hosts, and trialsAgain the time until the pause of hosts has to be
-	// tried again. 0 means never.
+	// hostDefinition is the generation of the CRD of hosts, and untilTrial the time until the next trial pause of hosts. 0
+	// means never.
 	hostDefinition int64
-	trialsAgain    time.Duration
+	untilTrial     time.Duration
 
-	// secretRead is the last read of the Secrets of the namespace. Empty before the first one. Doubtful is what doubts
-	// returns for it.
-	secretRead secretRead
-	doubtful   bool
+	// secretRead is the last read of the Secrets of the namespace. Empty before the first one. secretsBlocked is the
+	// result of secretsBlock for it.
+	secretRead     secretRead
+	secretsBlocked bool
 
-	// plane is the control plane as the last probe read it. Nil without spec.ironic, before the first probe, and while the
+	// plane is the control plane of the last probe. Nil without spec.ironic, before the first probe, and while the
 	// workload cluster does not answer.
 	plane *workload.ControlPlane
 
 	// nodes is the control plane to probe. Nil without spec.ironic.
 	nodes *nodesTarget
 
-	// isClaimProbed is true if the cluster was claimed with the epoch of the Metal3Cluster, or did not answer. Standing
-	// compares the recorded claim with that epoch. Empty if the claim is not known. isUnproven is true if the claim
-	// failed.
+	// isClaimProbed is true if the cluster was claimed with the epoch of the Metal3Cluster, or did not answer. standing
+	// compares the recorded claim with that epoch. Empty if the claim is unknown. isUnproven is true if the claim failed.
 	isClaimProbed, isUnproven bool
 	claim                     pivot.Claim
 	standing                  pivot.Standing
@@ -69,24 +68,24 @@ type scope struct {
 	// nodesPending is true before the first probe of the nodes.
 	nodesPending bool
 
-	// secretProblem is true while a Secret of the Ironic endpoint is missing or must be corrected.
+	// secretProblem is true while a Secret of the Ironic endpoint is missing or invalid.
 	secretProblem bool
 
-	// controlPlane are the names of the nodes of the control plane, and hosts the names that hosts of the cluster have in
-	// Ironic, if BMO keeps them there. Not read without spec.ironic.
+	// controlPlane are the names of the nodes of the control plane, and hosts the names in Ironic of the hosts that BMO
+	// registers. Not read without spec.ironic.
 	controlPlane, hosts []string
 
 	// nodeIDs are the IDs of all nodes in Ironic by name. Nil unless the Ironic of the cluster answers.
 	nodeIDs map[string]string
 
-	// nodesMissing is true if the control plane may have more nodes: a Machine lost the name of its node in a move, and
-	// the nodes were not probed yet.
+	// nodesMissing is true if the control plane may have more nodes: a Machine lost its status.nodeRef in a move, and the
+	// nodes were not probed yet.
 	nodesMissing bool
 
 	// hasControlPlane is true if the control plane has Machines, so nodes may run the endpoint already.
 	hasControlPlane bool
 
-	// around are the objects that may conflict with the Ironic endpoint, and conflicts the messages for those that do.
+	// around are the objects that may conflict with the Ironic endpoint, and conflicts the messages about conflicts.
 	// Not read without spec.ironic.
 	around    controlplane.Surroundings
 	conflicts []string
@@ -94,10 +93,10 @@ type scope struct {
 	// material has the credentials and certificates of the Ironic endpoint. Empty until its Secret is complete.
 	material secrets.Material
 
-	// unowned is the error for Secrets of the user that the Metal3Cluster may not own. Nil if there are none.
+	// unowned is the error for Secrets of the user without an ownerReference of the Metal3Cluster. Nil if there are none.
 	unowned *secrets.UnownedError
 
-	// verdict judges the last probe of the Ironic endpoint. Nil before the first probe.
+	// verdict evaluates the last probe of the Ironic endpoint. Nil before the first probe.
 	verdict *pivot.Verdict
 
 	// holder is the VIP holder before this reconcile. Nil if unknown.
@@ -129,7 +128,7 @@ func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if the Cluster is gone. Empty without
+// ownerCluster returns the name of the Cluster that owns the Metal3Cluster, even if it does not exist. Empty without
 // an owner.
 func ownerCluster(infra *infrav1.Metal3Cluster) string {
 	for _, owner := range infra.OwnerReferences {

@@ -29,18 +29,17 @@ import (
 )
 
 const (
-	// gatherAtLeast is the time for which changes of other objects are gathered into one reconcile of a Metal3Cluster,
-	// and gatherAtGate the one while clusterctl waits: it reads block-move after 5 and 12.5 seconds, so half a second
-	// matters.
+	// gatherAtLeast is the delay that merges changes of other objects into one reconcile of a Metal3Cluster. gatherAtGate
+	// applies while clusterctl waits: clusterctl reads block-move after 5 and 12.5 seconds, so the delay must be short.
 	gatherAtLeast = time.Second
 	gatherAtGate  = 200 * time.Millisecond
 
-	// gatherPerHost is added for each host of the namespace. A reconcile reads all hosts, so without it the work grows
-	// with the square of their number while all of them are provisioned.
+	// gatherPerHost is added for each host of the namespace. A reconcile reads all hosts, so without the addition the work
+	// grows with the square of their number while all hosts are provisioned.
 	gatherPerHost = time.Millisecond
 )
 
-// gatherTime returns the time for which changes are gathered for a Metal3Cluster.
+// gatherTime returns the delay that merges changes for a Metal3Cluster.
 func (r *Reconciler) gatherTime(cluster types.NamespacedName) time.Duration {
 	if known, found := r.gatherTimes.Load(cluster); found {
 		gather, _ := known.(time.Duration)
@@ -93,8 +92,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			&infrav1.Metal3Cluster{})).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, r.everywhere(),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.Endpoints.news, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(r.Nodes.news, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Endpoints.events, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Nodes.events, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Cluster controller: %w", err)
@@ -136,14 +135,14 @@ func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// later enqueues all Metal3Clusters of the namespace of an object, some time after the first of many changes.
+// later enqueues all Metal3Clusters of the namespace of an object, after gatherTime.
 func (r *Reconciler) later() handler.Funcs {
 	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
 		return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{}, client.InNamespace(changed.GetNamespace()))
 	})
 }
 
-// everywhere enqueues all Metal3Clusters, some time after the first of many changes.
+// everywhere enqueues all Metal3Clusters, after gatherTime.
 func (r *Reconciler) everywhere() handler.Funcs {
 	return flow.Gather(r.gatherTime, func(ctx context.Context, _ client.Object) []ctrl.Request {
 		return flow.Requests(ctx, r.Client, &infrav1.Metal3ClusterList{})
@@ -177,8 +176,8 @@ func (r *Reconciler) clusters(ctx context.Context, matches func(*infrav1.Metal3C
 	return requests
 }
 
-// machineToInfrastructure requeues the Metal3Cluster of a Machine while it is being deleted, because it waits for the
-// last Machine. Any other Metal3Cluster reads the whole namespace, which the watch with later gathers.
+// machineToInfrastructure requeues the Metal3Cluster of a Machine if the Metal3Cluster is being deleted, because it
+// waits for the last Machine. The watch with later requeues any other Metal3Cluster.
 func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
 	machine, isMachine := object.(*clusterv1.Machine)
 	if !isMachine {

@@ -14,8 +14,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// TestADeletedMachineRequeuesOnlyADeletedCluster covers that a Metal3Cluster does not judge its whole namespace for each
-// Machine that is deleted.
+// TestADeletedMachineRequeuesOnlyADeletedCluster covers that a deleted Machine does not enqueue every Metal3Cluster of
+// its namespace.
 func TestADeletedMachineRequeuesOnlyADeletedCluster(t *testing.T) {
 	labels := map[string]string{clusterv1.ClusterNameLabel: "cluster"}
 	running, going := build.Metal3Cluster("running"), build.Metal3Cluster("going")

@@ -17,11 +17,11 @@ const endpointIndex = "spec.controlPlaneEndpoint"
 // byEndpoint returns the control-plane endpoint in the spec of a Metal3Cluster or a Cluster, or nothing without one.
 func byEndpoint(object client.Object) []string {
 	var endpoint clusterv1.APIEndpoint
-	switch carrier := object.(type) {
+	switch object := object.(type) {
 	case *infrav1.Metal3Cluster:
-		endpoint = carrier.Spec.ControlPlaneEndpoint
+		endpoint = object.Spec.ControlPlaneEndpoint
 	case *clusterv1.Cluster:
-		endpoint = carrier.Spec.ControlPlaneEndpoint
+		endpoint = object.Spec.ControlPlaneEndpoint
 	}
 	if !endpoint.IsValid() {
 		return nil
@@ -47,8 +47,8 @@ func (r *Reconciler) sameEndpoint(ctx context.Context, object client.Object) []c
 	return requests
 }
 
-// readSharers finds the other Metal3Clusters with the control-plane endpoint of this one or of its Cluster, in all
-// namespaces of the manager: they share a network.
+// readSharers finds the other Metal3Clusters with the control-plane endpoint of the Metal3Cluster or of its Cluster, in
+// all namespaces of the manager, which share a network.
 func (r *Reconciler) readSharers(ctx context.Context, s *scope) error {
 	endpoints := byEndpoint(s.infra)
 	if len(endpoints) == 0 && s.cluster != nil {
@@ -73,8 +73,8 @@ func (r *Reconciler) withEndpoint(ctx context.Context, endpoint string) []client
 	var infras infrav1.Metal3ClusterList
 	var clusters clusterv1.ClusterList
 	for _, list := range []client.ObjectList{&infras, &clusters} {
-		carrying := client.MatchingFields{endpointIndex: endpoint}
-		if err := r.Client.List(ctx, list, carrying, client.UnsafeDisableDeepCopy); err != nil {
+		sharing := client.MatchingFields{endpointIndex: endpoint}
+		if err := r.Client.List(ctx, list, sharing, client.UnsafeDisableDeepCopy); err != nil {
 			return nil
 		}
 	}

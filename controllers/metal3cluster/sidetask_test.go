@@ -21,13 +21,13 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// told implements Handover. It records the handovers by clusterID.
-type told struct {
+// handovers implements Handover. It records the handovers by clusterID.
+type handovers struct {
 	handed map[string]bool
 	err    error
 }
 
-func (t *told) Tell(_ context.Context, clusterID string, handedOver bool) error {
+func (t *handovers) Tell(_ context.Context, clusterID string, handedOver bool) error {
 	if t.err != nil {
 		return t.err
 	}
@@ -73,7 +73,7 @@ func TestSideTasksFailByThemselves(t *testing.T) {
 					return c.Delete(ctx, object, options...)
 				},
 			}, kept{})
-			ironic := &told{handed: map[string]bool{"c1": true}, err: tc.telling}
+			ironic := &handovers{handed: map[string]bool{"c1": true}, err: tc.telling}
 			r.Handover, r.Departures = ironic, departure.New(r.Client)
 			left := pivot.Departure{Infras: map[string]pivot.Epoch{infra.Name: 3}}
 			if err := departure.New(stored).Remember(t.Context(), infra.Namespace, left); err != nil {
@@ -94,12 +94,12 @@ func TestSideTasksFailByThemselves(t *testing.T) {
 				t.Error("clusterctl does not wait for hosts, which stay paused")
 			}
 			if ironic.handed["c1"] == tc.back {
-				t.Errorf("the Ironic of the management cluster was told %v", ironic.handed)
+				t.Errorf("the Ironic of the management cluster was notified of %v", ironic.handed)
 			}
 			remembered := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: infra.Namespace, Name: pivot.DepartureName}}
 			err := stored.Get(t.Context(), client.ObjectKeyFromObject(remembered), remembered)
 			if apierrors.IsNotFound(err) != tc.forgotten {
-				t.Errorf("what moved away: got %v, want forgotten %t", err, tc.forgotten)
+				t.Errorf("the departure: got %v, want forgotten %t", err, tc.forgotten)
 			}
 			if says := conditions.GetMessage(infra, infrav1.ReadyForMoveCondition); !strings.Contains(says, tc.says) {
 				t.Errorf("ReadyForMove says %q, want %q", says, tc.says)

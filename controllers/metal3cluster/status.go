@@ -30,7 +30,7 @@ var (
 		Type: infrav1.InfrastructureReadyCondition, Initial: infrav1.WaitingForClusterReason,
 		Failed: infrav1.InfrastructureFailedReason, Done: endpointFound,
 	}
-	// ironicReady is aside: an Ironic endpoint that does not answer must not stop the provisioning of hosts.
+	// ironicReady is aside: the cluster is ready even if the Ironic endpoint does not answer.
 	ironicReady = condition{
 		Type: infrav1.IronicEndpointReadyCondition, Initial: infrav1.NotYetObservedReason,
 		Failed: infrav1.EndpointFailedReason, Aside: true, Done: endpointAnswers,
@@ -92,32 +92,32 @@ func setStatus(s *scope, results flow.Results) {
 	setIronic(s)
 }
 
-// setReadyForMove reports whether a move would succeed, or whether a running move may continue. The first matching row
-// counts.
+// setReadyForMove reports whether a move would succeed, or a running move may continue. The first matching row
+// applies.
 //
-//	paused is          and                    the condition is
-//	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not judged yet
-//	the Cluster        the gate failed        False, NotReadyForMove: the gate is tried again
-//	the Cluster        all hosts are parked   True, HostsPaused, also while clusterctl copies and deletes
-//	the Cluster        hosts are not parked   False, WaitingForHosts
+//	paused             and                    condition
+//	the Cluster        a write conflicted     False, NotReadyForMove: the gate is not checked yet
+//	the Cluster        the gate failed        False, NotReadyForMove: the gate is retried
+//	the Cluster        all hosts are paused   True, HostsPaused, also while clusterctl copies and deletes
+//	the Cluster        a host is not paused   False, WaitingForHosts
 //	the Metal3Cluster                         False, NotReadyForMove: no obstacle is observed
-//	none               a write conflicted     as it was: the obstacles are not read yet
-//	none               nodes not probed yet   as it was, if it was set
+//	none               a write conflicted     unchanged: the obstacles are not read yet
+//	none               nodes not probed yet   unchanged, if it was set
 //	none               obstacles              False, NotReadyForMove
 //	none               no obstacle            True, ReadyForMove
 func setReadyForMove(s *scope, results flow.Results) {
-	if !s.caresForMove() {
+	if !s.reportsMove() {
 		return
 	}
 	moving := ptr.Deref(s.cluster.Spec.Paused, false)
 	condition := metav1.Condition{
 		Type: infrav1.ReadyForMoveCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyForMoveReason,
 	}
-	waits, asked := results.Of(infrav1.ReadyForMoveCondition)
+	waits, known := results.Of(infrav1.ReadyForMoveCondition)
 	switch {
-	case moving && !asked:
+	case moving && !known:
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
-		condition.Message = "The move waits: the manager has not judged the gate yet"
+		condition.Message = "The move waits: the manager has not checked the gate yet"
 	case moving && waits.IsDone():
 		condition.Reason = infrav1.MovableReason
 	case moving:
@@ -126,7 +126,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)
-	case !asked, s.awaitsNodes() && waits.Err == nil:
+	case !known, s.awaitsNodes() && waits.Err == nil:
 		return
 	default:
 		if obstacles := obstaclesOf(s, results); len(obstacles) > 0 {
@@ -137,14 +137,14 @@ func setReadyForMove(s *scope, results flow.Results) {
 	conditions.Set(s.infra, condition)
 }
 
-// awaitsNodes returns true if a manager that has just started knows no obstacle yet, and an earlier one has reported.
+// awaitsNodes returns true until the first probe of the nodes, if an earlier process has set ReadyForMove.
 func (s *scope) awaitsNodes() bool {
 	return s.nodesPending && conditions.Has(s.infra, infrav1.ReadyForMoveCondition)
 }
 
 // setMoveInProgress reports the progress of a move.
 func setMoveInProgress(s *scope) {
-	if !s.caresForMove() {
+	if !s.reportsMove() {
 		return
 	}
 	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
@@ -173,7 +173,7 @@ func obstaclesOf(s *scope, results flow.Results) []pivot.Obstacle {
 	return obstacles
 }
 
-// forgetEndpoint sets IronicEndpointReady to Unknown while the Cluster is paused: the endpoint is not probed, and
+// forgetEndpoint sets IronicEndpointReady to Unknown while the Cluster is paused: the prober is paused, and
 // another Ironic may answer when the Cluster runs again.
 func forgetEndpoint(s *scope) {
 	if s.infra.Spec.Ironic == nil || s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) ||
@@ -211,7 +211,7 @@ func setIronic(s *scope) {
 		status.ManagedElsewhere = s.claimElsewhere()
 	}
 	if equality.Semantic.DeepEqual(*status, infrav1.IronicStatus{}) {
-		// An empty one is refused.
+		// The schema rejects an empty status.ironic.
 		s.infra.Status.Ironic = nil
 	}
 }

@@ -95,7 +95,7 @@ func TestSetReadyForMove(t *testing.T) {
 		"Conflict": {
 			reason: "the condition must not stay True", cluster: []build.ClusterOption{build.ClusterPaused()}, paused: true,
 			want: verdict{
-				metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "The move waits: the manager has not judged the gate yet",
+				metav1.ConditionFalse, infrav1.NotReadyForMoveReason, "The move waits: the manager has not checked the gate yet",
 			},
 		},
 	}

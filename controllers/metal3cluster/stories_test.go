@@ -115,7 +115,7 @@ func describeLife(s *suite) {
 		for _, name := range []string{"first", "second"} {
 			w.create(ctx, build.Machine(name, clusterName, build.InNamespace(w.namespace)))
 		}
-		w.create(ctx, build.Machine("stranger", "other", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Machine("unrelated", "other", build.InNamespace(w.namespace)))
 		w.remove(ctx)
 		w.eventually(ctx, infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.WaitingForMachinesReason),
 			HaveField("Message", "Waiting for the Machines of Cluster cluster to be deleted")))

@@ -86,13 +86,13 @@ type world struct {
 	watchFilter string
 	manager     stage.Manager
 
-	// crew simulates the nodes of the control plane and the management Ironic.
-	crew *crew
+	// plane simulates the nodes of the control plane and the management Ironic.
+	plane *simulatedPlane
 }
 
 func (s *suite) world(ctx context.Context) *world {
 	GinkgoHelper()
-	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server), crew: newCrew()}
+	w := &world{client: s.server.Client, namespace: stage.Namespace(ctx, s.server), plane: newSimulatedPlane()}
 	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: &stage.Writes{}, Setup: w.setup}
 	return w
 }
@@ -112,8 +112,8 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
 		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, interval),
-		Nodes:      metal3cluster.NewNodeProber(w.crew, recorder, now, interval),
-		Handover:   w.crew,
+		Nodes:      metal3cluster.NewNodeProber(w.plane, recorder, now, interval),
+		Handover:   w.plane,
 		Departures: departure.New(mgr.GetClient()),
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }

@@ -174,7 +174,7 @@ func describeAddresses(s *suite) {
 		w.clock.SetTime(time.Now().Add(2 * hostdata.RetryAfter))
 		// An event of the data replaces the wait of a minute.
 		stage.Change(ctx, w.client, w.key("template-1"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
-			data.Annotations = map[string]string{"look": "now"}
+			data.Annotations = map[string]string{"touched": "now"}
 		})
 		w.ready(ctx, "template-1")
 		Expect(w.secret(ctx, "second-metadata", "metaData")).To(ContainSubstring("10.0.0.11"))
@@ -187,7 +187,7 @@ func describeAddresses(s *suite) {
 		w.template(ctx, "template", "networkData: {networks: {ipv6: [{id: net, link: nic0, ipAddressFromIPPool: pool}]}}")
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.SecretsReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason,
-			`Metal3DataTemplate template cannot be rendered for Metal3Machine machine: spec.networkData.networks.ipv6[net].ipAddressFromIPPool: Invalid value: "pool": gave the address 10.0.0.10, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`))
+			`Metal3DataTemplate template cannot be rendered for Metal3Machine machine: spec.networkData.networks.ipv6[net].ipAddressFromIPPool: Invalid value: "pool": allocated the address 10.0.0.10, which is not of IPv6; use a pool of IPv6 addresses in a new Metal3DataTemplate`))
 		w.eventually(ctx, "template-0", infrav1.ReadyCondition, stage.IsFalseBecause(infrav1.RenderingFailedReason, ""))
 	})
 

@@ -160,11 +160,11 @@ func (r *Reconciler) find(
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %s %s: %w", through.kind(), name, err)
 		}
-		if holder(s.data, claim) == hostdata.HeldByOther && name != wanted.Name {
-			// Only a claim of the data counts under another name.
+		if ownerOf(s.data, claim) == hostdata.OwnedByOther && name != wanted.Name {
+			// A claim with another name must belong to the data.
 			continue
 		}
-		if holder(s.data, claim) == hostdata.HeldByData {
+		if ownerOf(s.data, claim) == hostdata.OwnedByData {
 			return r.readResult(ctx, s, through, claim)
 		}
 		if other == nil {
@@ -184,23 +184,23 @@ func (r *Reconciler) readResult(
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the address of %s %s: %w", through.kind(), claim.GetName(), err)
 	}
-	found.Name, found.Holder = claim.GetName(), holder(s.data, claim)
+	found.Name, found.Owner = claim.GetName(), ownerOf(s.data, claim)
 	found.Deleting = !claim.GetDeletionTimestamp().IsZero()
 	found.Age = r.Clock.Since(claim.GetCreationTimestamp().Time)
 	r.dropCreated(s.data, through, claim.GetName())
 	return claim, &found, nil
 }
 
-func holder(data *infrav1.Metal3Data, claim client.Object) hostdata.Holder {
+func ownerOf(data *infrav1.Metal3Data, claim client.Object) hostdata.Owner {
 	for _, owner := range claim.GetOwnerReferences() {
 		switch {
 		case owner.UID == data.UID:
-			return hostdata.HeldByData
+			return hostdata.OwnedByData
 		case hostdata.IsInfra(owner, "Metal3Data") && owner.Name == data.Name:
-			return hostdata.HeldByPredecessor
+			return hostdata.OwnedByPredecessor
 		}
 	}
-	return hostdata.HeldByOther
+	return hostdata.OwnedByOther
 }
 
 // create creates a claim that the data controls.
@@ -332,7 +332,7 @@ func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) e
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %s: %w", through.kind(), created.name, err)
 		}
-		if err == nil && holder(s.data, claim) == hostdata.HeldByData {
+		if err == nil && ownerOf(s.data, claim) == hostdata.OwnedByData {
 			if err := r.delete(ctx, through, claim); err != nil {
 				return err
 			}

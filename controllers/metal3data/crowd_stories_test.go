@@ -203,7 +203,7 @@ func describeCrowds(s *suite) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.orphan(ctx, "early", "template")
-		w.told(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it, or name another one in a new Metal3MachineTemplate.")
+		w.reports(ctx, "early", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it, or name another one in a new Metal3MachineTemplate.")
 		template := w.template(ctx, "template", plain)
 		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
 		w.orphan(ctx, "next", "template")
@@ -224,7 +224,7 @@ func describeCrowds(s *suite) {
 		}
 		used("Metal3Data template-0", "Metal3Data template-1", "Metal3DataClaim early", "Metal3DataClaim next")
 		w.orphan(ctx, "late", "template")
-		w.told(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted. Name another one in a new Metal3MachineTemplate.")
+		w.reports(ctx, "late", infrav1.TemplateDeletingReason, "Metal3DataTemplate template is being deleted. Name another one in a new Metal3MachineTemplate.")
 		remove := func(claim string) {
 			GinkgoHelper()
 			Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: claim}})).To(Succeed())
@@ -233,7 +233,7 @@ func describeCrowds(s *suite) {
 		used("Metal3Data template-1", "Metal3DataClaim next")
 		remove("next")
 		w.gone(ctx, "template", template)
-		w.told(ctx, "late", infrav1.TemplateMissingReason, "")
+		w.reports(ctx, "late", infrav1.TemplateMissingReason, "")
 		w.emitted(ctx, "Metal3DataTemplate", "template", "Warning TemplateInUse")
 		w.emitted(ctx, "Metal3DataClaim", "late", "Warning Metal3DataTemplateDeleting", "Warning Metal3DataTemplateMissing")
 	})
@@ -247,12 +247,12 @@ func describeCrowds(s *suite) {
 			}
 			rejected.Add(1)
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "metal3datas"}, write.Name,
-				errors.New("a policy says no"))}
+				errors.New("denied by a policy"))}
 		})
 		w.manager.Start()
 		w.template(ctx, "template", plain)
 		w.orphan(ctx, "claim", "template")
-		w.told(ctx, "claim", infrav1.AllocationFailedReason, "a policy says no")
+		w.reports(ctx, "claim", infrav1.AllocationFailedReason, "denied by a policy")
 		Eventually(rejected.Load).Should(BeNumerically(">", 3))
 		w.emitted(ctx, "Metal3DataClaim", "claim", "Warning IndexAllocationFailed")
 		w.writes.Judge(nil)
@@ -290,8 +290,8 @@ func (w *world) pause(ctx context.Context, cluster string, paused bool) {
 	})
 }
 
-// told waits until a claim reports why it has no Metal3Data.
-func (w *world) told(ctx context.Context, name, reason, message string) {
+// reports waits until a claim reports why it has no Metal3Data.
+func (w *world) reports(ctx context.Context, name, reason, message string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		claim := &infrav1.Metal3DataClaim{}

@@ -48,7 +48,7 @@ func TestDataCollector(t *testing.T) {
 		ipClaim(owned("allocated"), "pool", metal3ipamv1.IPClaimStatus{Address: &corev1.ObjectReference{Name: "x"}}),
 		ipClaim(owned("failed"), "pool", metal3ipamv1.IPClaimStatus{ErrorMessage: ptr.To("Exhausted IP Pools")}),
 		ipClaim(owned("waiting"), "pool", metal3ipamv1.IPClaimStatus{}),
-		ipClaim(named("of-a-person"), "pool", metal3ipamv1.IPClaimStatus{}),
+		ipClaim(named("of-a-user"), "pool", metal3ipamv1.IPClaimStatus{}),
 		contract,
 	).Build()
 

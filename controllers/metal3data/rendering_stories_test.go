@@ -149,7 +149,7 @@ func describeRendering(s *suite) {
 		}
 	})
 
-	It("asks for a template that was deleted by force before the data was rendered", func(ctx context.Context) {
+	It("reports a template that was deleted by force before the data was rendered", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		const spec = "metaData: {fromHostInterfaces: [{key: mac, interface: eth7}]}"
@@ -167,7 +167,7 @@ func describeRendering(s *suite) {
 		w.ready(ctx, "template-0")
 	})
 
-	It("says which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
+	It("names which of two entries of the meta-data with one key it renders", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {namespaces: [{key: a}], strings: [{key: a, value: b}]}")
@@ -183,7 +183,7 @@ func describeRendering(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("says which label and annotation were missing when it was rendered", func(ctx context.Context) {
+	It("names the label and annotation that were missing when it was rendered", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.template(ctx, "template", "metaData: {fromLabels: [{key: zone, object: baremetalhost, label: zone}], fromAnnotations: [{key: rack, object: machine, annotation: rack}]}")
@@ -231,7 +231,7 @@ func describeRendering(s *suite) {
 		for _, name := range []string{"machine-metadata", "machine-networkdata"} {
 			w.create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-				Data:       map[string][]byte{"metaData": []byte("by somebody"), "networkData": []byte("else")},
+				Data:       map[string][]byte{"metaData": []byte("of another owner"), "networkData": []byte("unchanged")},
 			})
 		}
 		w.manager.Start()
@@ -239,7 +239,7 @@ func describeRendering(s *suite) {
 		w.ready(ctx, "template-0")
 		secret := &corev1.Secret{}
 		Expect(w.client.Get(ctx, w.key("machine-metadata"), secret)).To(Succeed())
-		Expect(string(secret.Data["metaData"])).To(Equal("by somebody"))
+		Expect(string(secret.Data["metaData"])).To(Equal("of another owner"))
 	})
 
 	It("does not use a Secret of other data", func(ctx context.Context) {

@@ -49,8 +49,8 @@ type scope struct {
 	addresses map[hostdata.Pool]hostdata.Address
 }
 
-// claimed returns true while the claim requires the data. A claim removes its finalizer from data that it deletes. The
-// finalizer stays if another client deletes the data.
+// claimed returns true while the claim requires the data. The controller of Metal3DataClaims removes its finalizer from
+// data that it deletes. The finalizer stays if another client deletes the data.
 func (s *scope) claimed() bool {
 	return s.claim != nil && s.claim.DeletionTimestamp.IsZero() &&
 		(s.data.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(s.data, infrav1.DataClaimFinalizer))

@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// checkClaim blocks on a claim that cannot be served. Admission refuses one without template.
+// checkClaim returns blocked for an invalid claim. Admission refuses a claim without a template.
 func (r *Reconciler) checkClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.templateName() == "":
@@ -37,7 +37,7 @@ func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-// waitForTemplate waits for the template. A template that is being deleted serves no further claim.
+// waitForTemplate waits for the template. It blocks claims of a template that is being deleted.
 func (r *Reconciler) waitForTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.template == nil:
@@ -63,8 +63,8 @@ func (r *Reconciler) createData(ctx context.Context, s *scope) (outcome.Outcome,
 	return r.deleteSurplus(ctx, s)
 }
 
-// desired returns the Metal3Data for a claim, without name and index. It names the Secrets already, so that their
-// rendering needs no write of its own.
+// desired returns the Metal3Data for a claim, without name and index. It includes the names of the Secrets, so that
+// rendering requires no additional write.
 func desired(s *scope) *infrav1.Metal3Data {
 	here := s.claim.Namespace
 	data := &infrav1.Metal3Data{
@@ -97,7 +97,7 @@ func desired(s *scope) *infrav1.Metal3Data {
 	return data
 }
 
-// deleteSurplus deletes Metal3Data that no claim needs.
+// deleteSurplus deletes Metal3Data that no claim requires.
 func (r *Reconciler) deleteSurplus(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	for _, data := range s.surplus {
 		if err := r.delete(ctx, data); err != nil {
@@ -107,7 +107,7 @@ func (r *Reconciler) deleteSurplus(ctx context.Context, s *scope) (outcome.Outco
 	return outcome.Done(), nil
 }
 
-// waitForMachine waits until the Metal3Machine does not need its data any more. It removes the finalizer of a
+// waitForMachine waits until the Metal3Machine no longer requires its data. It removes the finalizer of a
 // Metal3Machine that does not exist.
 func (r *Reconciler) waitForMachine(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
@@ -131,7 +131,7 @@ func (r *Reconciler) waitForMachine(ctx context.Context, s *scope) (outcome.Outc
 	}
 }
 
-// deleteData deletes all Metal3Data of the claim. Each releases its addresses afterwards.
+// deleteData deletes all Metal3Data of the claim. Their controller releases the addresses.
 func (r *Reconciler) deleteData(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.data != nil {
 		if err := r.delete(ctx, s.data); err != nil {
@@ -141,13 +141,13 @@ func (r *Reconciler) deleteData(ctx context.Context, s *scope) (outcome.Outcome,
 	return r.deleteSurplus(ctx, s)
 }
 
-// dropFinalizer removes the finalizer. It is written with the last write of the claim.
+// dropFinalizer removes the finalizer. The last write of the claim stores this.
 func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
 	controllerutil.RemoveFinalizer(s.claim, infrav1.DataClaimFinalizer)
 	return outcome.Done(), nil
 }
 
-// delete removes the finalizer that keeps a Metal3Data for its claim, and deletes it.
+// delete removes the finalizer of the claim from a Metal3Data, and deletes the Metal3Data.
 func (r *Reconciler) delete(ctx context.Context, cached *infrav1.Metal3Data) error {
 	data := cached.DeepCopy()
 	if controllerutil.RemoveFinalizer(data, infrav1.DataClaimFinalizer) {

@@ -29,7 +29,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Data     Data
 
-	// Live reads past the cache.
+	// Live reads from the API server.
 	Live client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a claim must carry. Empty means any.
@@ -43,14 +43,14 @@ type scope struct {
 	claim  *infrav1.Metal3DataClaim
 	paused bool
 
-	// template is the one that the claim names. Nil when it does not exist.
+	// template is the Metal3DataTemplate of the claim. Nil if it does not exist.
 	template *infrav1.Metal3DataTemplate
 
-	// machine is the reference to the Metal3Machine that owns the claim. Nil when there is none.
+	// machine is the reference to the Metal3Machine that owns the claim. Nil if there is none.
 	machine *metav1.OwnerReference
 
-	// data answers the claim. Nil when there is none. Surplus was made for this claim too, or for an earlier claim of the
-	// same name. Both belong to the cache.
+	// data is the Metal3Data of the claim. Nil if there is none. surplus are further Metal3Data of this claim, or of an
+	// earlier claim with the same name. Both are read-only.
 	data    *infrav1.Metal3Data
 	surplus []*infrav1.Metal3Data
 }
@@ -61,7 +61,7 @@ type scope struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates;metal3machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Reconcile gives one claim its Metal3Data.
+// Reconcile reconciles one Metal3DataClaim.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &infrav1.Metal3DataClaim{}
 	reporter := flow.Reporter{
@@ -133,20 +133,20 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	var own, foreign []*infrav1.Metal3Data
+	var own, outdated []*infrav1.Metal3Data
 	for _, data := range all {
 		if hostdata.Answers(s.claim, data) {
 			own = append(own, data)
 		} else {
-			foreign = append(foreign, data)
+			outdated = append(outdated, data)
 		}
 	}
 	s.data, s.surplus = hostdata.Answer(s.claim, own)
-	s.surplus = append(s.surplus, foreign...)
+	s.surplus = append(s.surplus, outdated...)
 	return nil
 }
 
-// templateName is the name of the template. Empty if the claim names none.
+// templateName returns the name of the template. Empty if the claim names none.
 func (s *scope) templateName() string {
 	if s.claim.Spec.Template == nil {
 		return ""
@@ -158,7 +158,7 @@ var ready = flow.Condition[*scope]{
 	Type: infrav1.ReadyCondition, Initial: infrav1.AllocationFailedReason, Failed: infrav1.AllocationFailedReason,
 	Done: func(s *scope) flow.Reached {
 		return flow.Reached{
-			Reason: infrav1.IndexAllocatedReason, Message: "Metal3Data " + s.data.Name + " answers the claim",
+			Reason: infrav1.IndexAllocatedReason, Message: "Metal3Data " + s.data.Name + " belongs to the claim",
 		}
 	},
 }
@@ -168,7 +168,7 @@ var deleting = flow.Condition[*scope]{
 	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.ClaimReleasedReason} },
 }
 
-// announce emits an event for what stops a claim. An index alone is not worth an event for each machine.
+// announce emits events for problems. It emits none for an allocated index, because each machine has one.
 func announce(_ *metav1.Condition, after metav1.Condition) string {
 	switch after.Reason {
 	case infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
@@ -179,7 +179,7 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 	}
 }
 
-// setStatus names the Metal3Data, or says why there is none.
+// setStatus sets renderedData, and errorMessage if the claim is not ready.
 func setStatus(s *scope, results flow.Results) {
 	if s.paused || !s.claim.DeletionTimestamp.IsZero() {
 		return

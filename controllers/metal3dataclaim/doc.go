@@ -1,6 +1,5 @@
-// Package metal3dataclaim reconciles Metal3DataClaims: it gives each the lowest free index of its Metal3DataTemplate,
-// in a Metal3Data, and deletes that with the claim.
+// Package metal3dataclaim reconciles Metal3DataClaims: it creates a Metal3Data with the lowest free index of the
+// Metal3DataTemplate for each claim, and deletes the Metal3Data with the claim.
 //
-// Nothing is recorded in a list that all claims share, so a thousand claims do not wait for one another. The Metal3Data
-// that exist are the record.
+// The existing Metal3Data are the record of the used indexes, so that many claims do not write one shared list.
 package metal3dataclaim

@@ -90,7 +90,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 		err = r.writeClaim(ctx, s, choice)
 		switch {
 		case hoststore.IsRefusal(err):
-			// The machine pauses, so the next choice returns no host and the message.
+			// Choose returns no host after a refused claim, and the message.
 			ctrl.LoggerFrom(ctx).Error(err, "The API server refused a claim")
 		case !errors.Is(err, hoststore.ErrConflict):
 			return outcome.Done(), err
@@ -99,8 +99,8 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 	return outcome.Done(), fmt.Errorf("claiming a BareMetalHost in %d attempts: %w", claimAttempts, hoststore.ErrConflict)
 }
 
-// waitForHost returns the wait of a machine that can claim no host. The machine forgets the host of an earlier choice,
-// so that it does not count as its host.
+// waitForHost returns the outcome of a machine that can claim no host. It removes the record of an earlier choice, so
+// that the chosen host does not count as the host of the machine.
 func waitForHost(s *scope, choice host.Choice) outcome.Outcome {
 	s.waits = true
 	if host.NamedByUser(s.machine) == "" {
@@ -149,8 +149,8 @@ func wantedHost(s *scope) (host.Wanted, outcome.Outcome) {
 	}, outcome.Done()
 }
 
-// hostIsLost returns true for a provisioned machine without a host. The machine claims no other host: its Node, its
-// provider ID and its data belong to the lost one.
+// hostIsLost returns true for a provisioned machine without a host. The machine claims no other host, because its Node,
+// its provider ID and its data belong to the lost host.
 func (s *scope) hostIsLost() bool {
 	return s.host == nil && s.machine.Spec.ProviderID != "" && host.Recorded(s.machine) != ""
 }
@@ -213,7 +213,7 @@ func desiredClaim(s *scope) host.Claim {
 }
 
 func userData(s *scope) *corev1.SecretReference {
-	if s.carriesIronic() {
+	if s.runsIronic() {
 		return &corev1.SecretReference{Namespace: s.machine.Namespace, Name: userDataName(s)}
 	}
 	return s.plainUserData()

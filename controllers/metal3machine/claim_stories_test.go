@@ -129,8 +129,8 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "second")).To(HavePrefix("host-"))
 		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
 			HaveField("Message", ContainSubstring("which is not in failure domain room-2")))
-		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "where it really stands")
-		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "what was asked for")
+		Expect(w.getMachine(ctx, Default, "second").Status.FailureDomain).To(Equal("room-1"), "the failure domain of its host")
+		Expect(w.getMachine(ctx, Default, "second").Spec.FailureDomain).To(Equal("room-2"), "as the spec of the Machine requests")
 	})
 
 	It("requires its failure domain if the policy is strict", func(ctx context.Context) {
@@ -181,7 +181,7 @@ func describeClaims(s *suite) {
 			infrav1.ChosenHostAnnotation: "taken",
 		}))
 		Expect(w.associated(ctx, "machine")).To(Equal("free"))
-		Expect(w.held(ctx, Default, "other")).To(ConsistOf("taken"))
+		Expect(w.hostsOf(ctx, Default, "other")).To(ConsistOf("taken"))
 	})
 
 	It("claims another host if the API server refuses the claim of the first one", func(ctx context.Context) {
@@ -192,12 +192,12 @@ func describeClaims(s *suite) {
 				return stage.Verdict{}
 			}
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
-				errors.New("the webhook of BMO says no"))}
+				errors.New("denied by the webhook of BMO"))}
 		})
 		w.start()
 		w.machine(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
-			stage.IsFalseBecause(infrav1.AssociationFailedReason, "the webhook of BMO says no"))
+			stage.IsFalseBecause(infrav1.AssociationFailedReason, "denied by the webhook of BMO"))
 		w.host(ctx, "host-1")
 		Expect(w.associated(ctx, "machine")).To(Equal("host-1"))
 		Expect(w.getHost(ctx, Default, "host-0").Spec.ConsumerRef).To(BeNil())
@@ -270,7 +270,7 @@ func describeClaims(s *suite) {
 		Expect(w.associated(ctx, "machine")).To(Equal("claimed"))
 		w.host(ctx, "free")
 		Expect(w.client.Delete(ctx, claimed)).To(Succeed())
-		Eventually(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("free")) }).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("free")) }).Should(Succeed())
 	})
 
 	It("keeps one of two claimed hosts", func(ctx context.Context) {
@@ -281,7 +281,7 @@ func describeClaims(s *suite) {
 		w.start()
 		w.machine(ctx, "machine", build.OnHost(held))
 		Eventually(func(g Gomega) {
-			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("held"))
+			g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("held"))
 		}).Should(Succeed())
 		Expect(w.getHost(ctx, Default, "a-surplus").Spec).To(Equal(withoutConsumer(surplus).Spec))
 		Expect(w.associated(ctx, "machine")).To(Equal("held"))
@@ -297,13 +297,13 @@ func describeClaims(s *suite) {
 				return stage.Verdict{}
 			}
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
-				errors.New("a policy says no"))}
+				errors.New("denied by a policy"))}
 		})
 		w.start()
 		w.machine(ctx, "machine", build.OnHost(held))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, And(
 			HaveField("Status", metav1.ConditionTrue), HaveField("Reason", infrav1.HostAssociatedReason),
-			HaveField("Message", And(HavePrefix("Associated BareMetalHost held"), ContainSubstring("a policy says no")))))
+			HaveField("Message", And(HavePrefix("Associated BareMetalHost held"), ContainSubstring("denied by a policy")))))
 		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, HaveField("Reason", infrav1.HostProvisioningReason))
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ContainElement("WriteRefused"))
@@ -312,7 +312,7 @@ func describeClaims(s *suite) {
 		change(ctx, w, "a-surplus", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			build.Labels(map[string]string{"changed": "yes"})(host)
 		})
-		Eventually(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("held")) }).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("held")) }).Should(Succeed())
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, HaveField("Message", "Associated BareMetalHost held"))
 	})
 }

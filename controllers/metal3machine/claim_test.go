@@ -58,12 +58,12 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 				}
 				claims++
 				return apierrors.NewForbidden(schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"},
-					object.GetName(), errors.New("a policy says no"))
+					object.GetName(), errors.New("denied by a policy"))
 			},
 		}).Build()
 	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c), Clock: clock.RealClock{}}
 	want := outcome.Waiting(infrav1.AssociationFailedReason, "4 hosts: 3 refused by the API server "+
-		"(baremetalhosts.metal3.io is forbidden: a policy says no), 1 not available yet")
+		"(baremetalhosts.metal3.io is forbidden: denied by a policy), 1 not available yet")
 	pass, err := flow.Reporter{Client: c}.Begin(machine)
 	if err != nil {
 		t.Fatal(err)

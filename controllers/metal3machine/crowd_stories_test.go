@@ -43,43 +43,43 @@ func describeCrowds(s *suite) {
 			if dice.IntN(oneIn) != 0 {
 				return stage.Verdict{}
 			}
-			return w.trouble(ctx, write, dice)
+			return w.failure(ctx, write, dice)
 		})
-		thefts := w.watchThefts(ctx)
+		changes := w.watchConsumers(ctx)
 		w.start()
 		for i := range machines {
 			w.machine(ctx, fmt.Sprintf("machine-%02d", i))
 		}
-		var lucky []string
+		var associated []string
 		Eventually(func(g Gomega) {
-			lucky = w.holders(ctx, g, hosts)
+			associated = w.associatedMachines(ctx, g, hosts)
 			g.Expect(w.waiting(ctx, g)).To(HaveLen(machines - hosts))
 		}).Should(Succeed())
 
-		for _, machine := range lucky[:machines-hosts] {
+		for _, machine := range associated[:machines-hosts] {
 			w.remove(ctx, machine)
 		}
-		for _, machine := range lucky[:machines-hosts] {
+		for _, machine := range associated[:machines-hosts] {
 			w.gone(ctx, machine)
 		}
 		Eventually(func(g Gomega) {
-			w.holders(ctx, g, hosts)
+			w.associatedMachines(ctx, g, hosts)
 			g.Expect(w.waiting(ctx, g)).To(BeEmpty())
 		}).Should(Succeed())
-		Expect(thefts()).To(BeEmpty())
+		Expect(changes()).To(BeEmpty())
 	})
 }
 
-// trouble is a failure of a write: a conflict, or an error before or after the write.
-func (w *world) trouble(ctx context.Context, write stage.Write, dice *rand.Rand) stage.Verdict {
+// failure returns the verdict for a write: a conflict, or an error before or after the write.
+func (w *world) failure(ctx context.Context, write stage.Write, dice *rand.Rand) stage.Verdict {
 	if dice.IntN(2) == 0 {
 		return w.overtake(ctx, write)
 	}
 	return stage.Verdict{Err: apierrors.NewInternalError(errors.New("no leader")), Lost: dice.IntN(2) == 0}
 }
 
-// holders returns the associated machines. It expects a number of them, each with its own host.
-func (w *world) holders(ctx context.Context, g Gomega, want int) []string {
+// associatedMachines returns the associated machines. It expects a number of them, each with its own host.
+func (w *world) associatedMachines(ctx context.Context, g Gomega, want int) []string {
 	var list infrav1.Metal3MachineList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	consumers := map[string]string{}
@@ -88,16 +88,16 @@ func (w *world) holders(ctx context.Context, g Gomega, want int) []string {
 			consumers[w.namespace+"/"+name] = host.Spec.ConsumerRef.Name
 		}
 	}
-	var holders []string
+	var names []string
 	for _, machine := range list.Items {
 		if meta.IsStatusConditionTrue(machine.Status.Conditions, infrav1.HostProvisionedCondition) {
 			g.Expect(consumers).To(HaveKeyWithValue(machine.Annotations[infrav1.HostAnnotation], machine.Name))
-			holders = append(holders, machine.Name)
+			names = append(names, machine.Name)
 		}
 	}
-	g.Expect(holders).To(HaveLen(want))
+	g.Expect(names).To(HaveLen(want))
 	g.Expect(consumers).To(HaveLen(want))
-	return holders
+	return names
 }
 
 // waiting returns the machines that report that they can claim no host.
@@ -114,8 +114,9 @@ func (w *world) waiting(ctx context.Context, g Gomega) []string {
 	return waiting
 }
 
-// watchThefts watches the hosts. The returned function returns the hosts that changed their machine without a release.
-func (w *world) watchThefts(ctx context.Context) func() []string {
+// watchConsumers watches the hosts. The returned function returns the hosts that changed their machine without a
+// release.
+func (w *world) watchConsumers(ctx context.Context) func() []string {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(w.server.Config, client.Options{Scheme: build.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
@@ -123,7 +124,7 @@ func (w *world) watchThefts(ctx context.Context) func() []string {
 	Expect(err).NotTo(HaveOccurred())
 	found := make(chan []string)
 	go func() {
-		var thefts []string
+		var changes []string
 		consumers := map[string]string{}
 		for event := range stream.ResultChan() {
 			host, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
@@ -135,11 +136,11 @@ func (w *world) watchThefts(ctx context.Context) func() []string {
 				now = host.Spec.ConsumerRef.Name
 			}
 			if before != "" && now != "" && before != now {
-				thefts = append(thefts, fmt.Sprintf("%s went from %s to %s", host.Name, before, now))
+				changes = append(changes, fmt.Sprintf("%s went from %s to %s", host.Name, before, now))
 			}
 			consumers[host.Name] = now
 		}
-		found <- thefts
+		found <- changes
 	}()
 	return func() []string {
 		stream.Stop()

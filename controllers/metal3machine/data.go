@@ -30,7 +30,7 @@ func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, 
 	return outcome.Done(), r.dropData(ctx, s)
 }
 
-// dropData deletes the Metal3DataClaim of a machine that must not use its data. A later reconcile creates another one.
+// dropData deletes the Metal3DataClaim of a machine that must not use its data. A later reconcile creates a new claim.
 func (r *Reconciler) dropData(ctx context.Context, s *scope) error {
 	if s.claim == nil {
 		return nil
@@ -56,7 +56,8 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 		s.machine.Spec.DataTemplate.Name, s.machine.Name)), nil
 }
 
-// endOfObstacle returns what lets the machine create its own claim. The machine deletes its own obstacle.
+// endOfObstacle returns the message about the claim of another object. The machine deletes an obstacle that it
+// controls.
 func (s *scope) endOfObstacle() string {
 	if !s.obstacle.DeletionTimestamp.IsZero() || metav1.IsControlledBy(s.obstacle, s.machine) {
 		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s", s.obstacle.Name)

@@ -48,7 +48,7 @@ func describeData(s *suite) {
 		host := w.getHost(ctx, Default, "host")
 		Expect(host.Spec.Image).To(HaveField("URL", build.ImageURL))
 		Expect(host.Spec.MetaData).To(Equal(w.reference("rendered-meta")))
-		Expect(host.Spec.NetworkData).To(Equal(w.reference("own-network")), "the spec wins over what is rendered")
+		Expect(host.Spec.NetworkData).To(Equal(w.reference("own-network")), "the spec takes precedence over rendered data")
 		Expect(w.getMachine(ctx, Default, "machine").Status.RenderedData).To(Equal(
 			&infrav1.Metal3ObjectRef{Namespace: w.namespace, Name: "machine-data"}))
 	})

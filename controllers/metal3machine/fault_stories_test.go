@@ -48,30 +48,30 @@ func describeFaults(s *suite) {
 	for name, fault := range faults {
 		It("survives this at every second write: "+name, func(ctx context.Context) {
 			w := s.livingWorld(ctx)
-			asked := 0
-			judge := func(stage.Write) stage.Verdict {
-				asked++
-				if asked%2 == 1 {
+			writes := 0
+			fail := func(stage.Write) stage.Verdict {
+				writes++
+				if writes%2 == 1 {
 					return fault
 				}
 				return stage.Verdict{}
 			}
-			w.writes.Judge(judge)
+			w.writes.Judge(fail)
 			w.nodes = func(nodes metal3machine.Nodes) metal3machine.Nodes {
 				return &unreliableNodes{Nodes: nodes, verdict: fault}
 			}
 			w.start()
 			w.live(ctx)
-			Expect(asked).To(BeNumerically(">=", 20), "claim, data, provisioning, link and release are ten writes")
+			Expect(writes).To(BeNumerically(">=", 20), "claim, data, provisioning, link and release are ten writes")
 		})
 	}
 
 	It("survives a conflict at every second write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
-		asked := 0
+		writes := 0
 		w.writes.Judge(func(write stage.Write) stage.Verdict {
-			asked++
-			if asked%2 == 1 {
+			writes++
+			if writes%2 == 1 {
 				return w.overtake(ctx, write)
 			}
 			return stage.Verdict{}
@@ -83,7 +83,7 @@ func describeFaults(s *suite) {
 	It("survives a crash of its manager after every write", func(ctx context.Context) {
 		w := s.livingWorld(ctx)
 		mortal := stage.StartMortal(w.writes, w.start)
-		w.look = mortal.Revive
+		w.onRead = mortal.Revive
 		w.live(ctx)
 		Expect(mortal.Deaths).To(BeNumerically(">=", 12), "claim, data, provisioning, link and release are more writes")
 	})
@@ -123,12 +123,12 @@ func describeFaults(s *suite) {
 			}
 			refused.Add(1)
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "baremetalhosts"}, write.Name,
-				errors.New("a policy says no"))}
+				errors.New("denied by a policy"))}
 		}
 		shows := func(conditionType, reason string) {
 			GinkgoHelper()
 			w.eventually(ctx, "machine", conditionType, And(HaveField("Reason", reason),
-				HaveField("Message", ContainSubstring("a policy says no"))))
+				HaveField("Message", ContainSubstring("denied by a policy"))))
 			Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "machine")).To(ContainElement(reason)) }).Should(Succeed())
 		}
 		w.writes.Judge(refuse)
@@ -174,12 +174,12 @@ func describeFaults(s *suite) {
 			}
 			return stage.Verdict{}
 		})
-		w.look = func() {
+		w.onRead = func() {
 			select {
 			case <-cut:
 				// Long enough for several tries to fail.
-				held := w.held(ctx, Default, "machine")
-				Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(Equal(held)) }).Should(Succeed())
+				held := w.hostsOf(ctx, Default, "machine")
+				Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(Equal(held)) }).Should(Succeed())
 				Expect(line.Mend()).To(Succeed())
 			default:
 			}
@@ -275,13 +275,13 @@ func (w *world) live(ctx context.Context) {
 	w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 	w.render(ctx, "machine", true)
 	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
-	Expect(w.held(ctx, Default, "machine")).To(ConsistOf(name))
+	Expect(w.hostsOf(ctx, Default, "machine")).To(ConsistOf(name))
 	host := w.getHost(ctx, Default, name)
 	node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 	w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
 	Expect(w.nodeID(ctx, node)).To(Equal(w.providerID(name, "machine")))
 	Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(Equal(w.providerID(name, "machine")))
-	Expect(w.held(ctx, Default, "machine")).To(ConsistOf(name))
+	Expect(w.hostsOf(ctx, Default, "machine")).To(ConsistOf(name))
 
 	w.remove(ctx, "machine")
 	w.gone(ctx, "machine")
@@ -304,14 +304,14 @@ func (w *world) live(ctx context.Context) {
 type unreliableNodes struct {
 	metal3machine.Nodes
 	verdict stage.Verdict
-	asked   int
+	writes  int
 }
 
 func (n *unreliableNodes) SetProviderID(
 	ctx context.Context, cluster types.NamespacedName, node, providerID string,
 ) error {
-	n.asked++
-	if n.asked%2 == 0 {
+	n.writes++
+	if n.writes%2 == 0 {
 		return n.Nodes.SetProviderID(ctx, cluster, node, providerID)
 	}
 	if n.verdict.Lost {

@@ -29,7 +29,7 @@ func describeHolds(s *suite) {
 			host:     stage.With(func(*bmov1alpha1.BareMetalHost) {}),
 			message:  "IronicEndpointReady",
 			end: func(ctx context.Context, w *world) {
-				w.judgeEndpoint(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+				w.setEndpointReady(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
 				w.resume(ctx)
 			},
 		},
@@ -48,7 +48,7 @@ func describeHolds(s *suite) {
 		It("is not released from a host "+name, func(ctx context.Context) {
 			w := s.world(ctx, build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
 			change(ctx, w, clusterName, &infrav1.Metal3Cluster{}, withEndpoint)
-			w.judgeEndpoint(ctx, hold.endpoint, infrav1.EndpointForeignReason)
+			w.setEndpointReady(ctx, hold.endpoint, infrav1.EndpointForeignReason)
 			w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")), ofCluster(clusterName),
 				build.Paused(infrav1.HostPausedByProvider), hold.host)
 			w.start()
@@ -66,7 +66,7 @@ func describeHolds(s *suite) {
 			hold.end(ctx, w)
 			w.simulate(hostsim.Delays{})
 			w.gone(ctx, "machine")
-			w.freeOfOthers(ctx, "host")
+			w.withoutMachineMetadata(ctx, "host")
 		})
 	}
 }

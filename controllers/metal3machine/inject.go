@@ -31,9 +31,9 @@ const (
 	formatKey = "format"
 )
 
-// carriesIronic returns true for a machine that runs the Ironic endpoint of its cluster: a control-plane machine with
+// runsIronic returns true for a machine that runs the Ironic endpoint of its cluster: a control-plane machine with
 // bootstrap data.
-func (s *scope) carriesIronic() bool {
+func (s *scope) runsIronic() bool {
 	return s.infra != nil && s.infra.Spec.Ironic != nil && s.owner != nil && util.IsControlPlaneMachine(s.owner) &&
 		ptr.Deref(s.bootstrap.name, "") != ""
 }
@@ -41,7 +41,7 @@ func (s *scope) carriesIronic() bool {
 // injectEndpoint injects the files of the Ironic endpoint into the bootstrap data of a control-plane machine and writes
 // the result to a separate Secret.
 func (r *Reconciler) injectEndpoint(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if !s.carriesIronic() {
+	if !s.runsIronic() {
 		return outcome.Done(), nil
 	}
 	data, result, err := r.injected(ctx, s)

@@ -80,7 +80,7 @@ func describeInjection(s *suite) {
 			"#cloud-config\nwrite_files:\n- path: /etc/kubernetes/manifests/metal3-ironic.yaml\n  content: mine\n")
 		w.eventually(ctx, "first", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.BootstrapDataInvalidReason,
 			"bootstrap data writes /etc/kubernetes/manifests/metal3-ironic.yaml already"))
-		Expect(w.held(ctx, Default, "first")).To(BeEmpty(), "a machine that cannot start needs no host")
+		Expect(w.hostsOf(ctx, Default, "first")).To(BeEmpty(), "a machine that cannot start requires no host")
 		stage.Change(ctx, w.client, w.key("first-bootstrap"), &corev1.Secret{}, func(secret *corev1.Secret) {
 			secret.Data["value"] = []byte("#cloud-config\nruncmd: []\n")
 		})

@@ -130,7 +130,7 @@ func TestInject(t *testing.T) {
 			}
 			made := e.read(t, "machine-ironic-userdata")
 			moves(t, made, e.scope.machine)
-			carries(t, made, format, data)
+			hasEndpoint(t, made, format, data)
 			if reference := desiredClaim(e.scope).Provision.UserData; reference.Name != made.Name {
 				t.Errorf("the host gets %s", reference.Name)
 			}
@@ -143,7 +143,7 @@ func TestInject(t *testing.T) {
 			}
 			e.change(t, "machine-bootstrap", func(secret *corev1.Secret) { secret.Data["value"] = []byte(data + "\n") })
 			e.inject(t)
-			carries(t, e.read(t, made.Name), format, data+"\n")
+			hasEndpoint(t, e.read(t, made.Name), format, data+"\n")
 		})
 	}
 }
@@ -159,8 +159,8 @@ func moves(t *testing.T, made *corev1.Secret, owner client.Object) {
 	}
 }
 
-// carries expects bootstrap data with the endpoint in a Secret.
-func carries(t *testing.T, made *corev1.Secret, format, data string) {
+// hasEndpoint expects bootstrap data with the endpoint in a Secret.
+func hasEndpoint(t *testing.T, made *corev1.Secret, format, data string) {
 	t.Helper()
 	value := string(made.Data["value"])
 	if string(made.Data["format"]) != format || !strings.Contains(value, "metal3-vip.yaml") {
@@ -320,7 +320,7 @@ func TestInjectReportsProblems(t *testing.T) {
 			if !says(got, tc.want, tc.says) || got.IsBlocked() != tc.blocked {
 				t.Errorf("%s: got %+v, want %s with %q", tc.reason, got, tc.want, tc.says)
 			}
-			tellsNothing(t, got.Message, "do-not-tell", string(material[secrets.PasswordKey]), "PRIVATE")
+			containsNoSecret(t, got.Message, "do-not-tell", string(material[secrets.PasswordKey]), "PRIVATE")
 		})
 	}
 }
@@ -329,7 +329,7 @@ func says(got outcome.Outcome, reason, words string) bool {
 	return got.Reason == reason && strings.Contains(got.Message, words)
 }
 
-func tellsNothing(t *testing.T, message string, secrets ...string) {
+func containsNoSecret(t *testing.T, message string, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		if strings.Contains(message, secret) {

@@ -69,7 +69,7 @@ func describeLabels(s *suite) {
 			watched.Nodes = nodes
 			return watched
 		}
-		w.ask(ctx, prefixes)
+		w.setPrefixes(ctx, prefixes)
 		w.host(ctx, "host", build.Labels(map[string]string{rack: "7"}))
 		w.provision(ctx)
 		node := w.node(ctx, "node", w.providerID("host", "machine"), map[string]string{other: "stays"})
@@ -113,7 +113,7 @@ func describeLabels(s *suite) {
 		Expect(after).To(Equal(before+1), "the Node is written only where something differs")
 
 		By("removing the annotation")
-		w.ask(ctx, "")
+		w.setPrefixes(ctx, "")
 		Eventually(func(g Gomega) {
 			g.Expect(conditions.Has(w.getMachine(ctx, g, "machine"), infrav1.NodeLabelsSyncedCondition)).To(BeFalse())
 		}).Should(Succeed())
@@ -125,7 +125,7 @@ func describeLabels(s *suite) {
 			infrav1.InvalidLabelPrefixReason, "Annotation metal3.io/metal3-label-sync-prefixes of Metal3Cluster "+clusterName+
 				` lists ["rack.example.com/"], which are not valid prefixes of labels: list DNS names such as example.com`))
 		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
-		w.ask(ctx, "rack.example.com")
+		w.setPrefixes(ctx, "rack.example.com")
 		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
 	})
 
@@ -174,9 +174,9 @@ func describeLabels(s *suite) {
 	})
 
 	It("reports a failed write of the Node, and stays ready", func(ctx context.Context) {
-		w, _, _ := labelled(ctx, "rack.example.com", errors.New("a policy says no"))
+		w, _, _ := labelled(ctx, "rack.example.com", errors.New("denied by a policy"))
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,
-			stage.IsFalseBecause(infrav1.LabelSyncFailedReason, "A policy says no"))
+			stage.IsFalseBecause(infrav1.LabelSyncFailedReason, "Denied by a policy"))
 		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
 	})
 }
@@ -191,8 +191,8 @@ func (w *world) labels(ctx context.Context, node *corev1.Node, want gomegatypes.
 	}).Should(Succeed())
 }
 
-// ask sets the annotation with the prefixes. Empty removes it.
-func (w *world) ask(ctx context.Context, prefixes string) {
+// setPrefixes sets the annotation with the prefixes. Empty removes it.
+func (w *world) setPrefixes(ctx context.Context, prefixes string) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 		if prefixes == "" {

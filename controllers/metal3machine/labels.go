@@ -26,11 +26,11 @@ func (s *scope) labelPrefixes() string {
 
 // syncLabels copies labels of the host to the Node of the machine. It does nothing for a paused host or Metal3Cluster.
 func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	prefixes, refused := host.SyncPrefixes(s.labelPrefixes())
-	if len(refused) > 0 {
+	prefixes, invalid := host.SyncPrefixes(s.labelPrefixes())
+	if len(invalid) > 0 {
 		return outcome.Blocked(infrav1.InvalidLabelPrefixReason, fmt.Sprintf(
 			"Annotation %s of Metal3Cluster %s lists %q, which are not valid prefixes of labels: list DNS names such as "+
-				"example.com, separated by commas", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, refused)), nil
+				"example.com, separated by commas", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, invalid)), nil
 	}
 	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused || flow.Paused(nil, s.infra) {
 		return outcome.Done(), nil

@@ -115,8 +115,8 @@ func unreachable(s *scope) host.LinkPlan {
 }
 
 // publish sets the provider ID and status.initialization.provisioned. A move keeps only the provider ID, which then
-// shows that the machine was provisioned. Cluster API overwrites the failure domain of the Machine with that of a
-// provisioned Metal3Machine, which then must be the one that the Machine asked for.
+// shows that the machine was provisioned. It also copies the failure domain of the Machine to the spec: Cluster API
+// overwrites the failure domain of the Machine with that of a provisioned Metal3Machine.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
 	if !ptr.Deref(s.machine.Status.Initialization.Provisioned, false) {

@@ -82,7 +82,7 @@ func describeLinks(s *suite) {
 
 	It("sets its provider ID on the Node with the host name of its host", func(ctx context.Context) {
 		w := provisioned(ctx)
-		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "nobody"})
+		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "unknown"})
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		before := node.DeepCopy()
 		node.Labels[corev1.LabelHostname] = "host"
@@ -112,14 +112,14 @@ func describeLinks(s *suite) {
 	// ignores expects no provider ID on a Node with the host name of the host, which then belongs to another machine.
 	ignores := func(ctx context.Context, w *world) {
 		GinkgoHelper()
-		stranger := w.node(ctx, "stranger", "", map[string]string{corev1.LabelHostname: "host"})
-		Consistently(func(g Gomega) { g.Expect(w.nodeID(ctx, stranger)).To(BeEmpty()) }).Should(Succeed())
+		unrelated := w.node(ctx, "unrelated", "", map[string]string{corev1.LabelHostname: "host"})
+		Consistently(func(g Gomega) { g.Expect(w.nodeID(ctx, unrelated)).To(BeEmpty()) }).Should(Succeed())
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		linked(ctx, w)
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
-		Expect(w.nodeID(ctx, stranger)).To(BeEmpty())
+		Expect(w.nodeID(ctx, unrelated)).To(BeEmpty())
 	}
 
 	It("ignores a Node with a host name that another host has too", func(ctx context.Context) {
@@ -354,7 +354,7 @@ func describeLinks(s *suite) {
 		})
 		Eventually(func(g Gomega) {
 			g.Expect(w.getMachine(ctx, g, "machine").Status.FailureDomain).To(Equal("a"))
-		}).Should(Succeed(), "the machine has looked at its host again")
+		}).Should(Succeed(), "the machine has been reconciled again")
 		Consistently(func(g Gomega) { g.Expect(w.troubles(ctx, g, "machine")).To(Equal(warned)) }).Should(Succeed())
 
 		trouble("", "")

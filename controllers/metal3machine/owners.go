@@ -102,7 +102,7 @@ func bootstrapProblem(s *scope) outcome.Outcome {
 	}
 }
 
-// checkSpec blocks on an invalid spec that bypassed admission.
+// checkSpec returns blocked for an invalid spec that bypassed admission.
 func (r *Reconciler) checkSpec(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if problem := r.SpecProblem(s.machine); problem != "" {
 		return outcome.Blocked(infrav1.InvalidSpecReason, problem), nil

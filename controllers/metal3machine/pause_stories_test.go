@@ -27,10 +27,10 @@ func describePauses(s *suite) {
 			reason: infrav1.ManagedElsewhereReason,
 			begin: func(ctx context.Context, w *world) {
 				change(ctx, w, clusterName, &infrav1.Metal3Cluster{}, withEndpoint)
-				w.judgeEndpoint(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+				w.setEndpointReady(ctx, metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
 			},
 			end: func(ctx context.Context, w *world) {
-				w.judgeEndpoint(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+				w.setEndpointReady(ctx, metav1.ConditionTrue, infrav1.EndpointAnswersReason)
 			},
 		},
 		"of its Cluster": {
@@ -64,7 +64,7 @@ func describePauses(s *suite) {
 			w.start()
 			w.host(ctx, "host")
 			w.eventually(ctx, "machine", infrav1.PausedCondition, stage.IsTrueBecause(pause.reason))
-			Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+			Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 			onlyStatus(w.writes.Done())
 			machine := w.getMachine(ctx, Default, "machine")
 			Expect(machine.Finalizers).To(BeEmpty())
@@ -88,16 +88,16 @@ func describePauses(s *suite) {
 			w.eventually(ctx, "machine", infrav1.PausedCondition, HaveField("ObservedGeneration",
 				w.getMachine(ctx, Default, "machine").Generation))
 			w.untouched(ctx, "machine", "host")
-			Expect(w.condition(ctx, "machine", infrav1.ReadyCondition)).To(Equal(ready), "a pause is no trouble")
+			Expect(w.condition(ctx, "machine", infrav1.ReadyCondition)).To(Equal(ready), "a pause keeps Ready")
 			pause.end(ctx, w)
 			w.gone(ctx, "machine")
-			w.freeOfOthers(ctx, "host")
+			w.withoutMachineMetadata(ctx, "host")
 		})
 	}
 }
 
-// judgeEndpoint writes the judgement of the Ironic endpoint, as the controller of the Metal3Cluster does.
-func (w *world) judgeEndpoint(ctx context.Context, status metav1.ConditionStatus, reason string) {
+// setEndpointReady writes IronicEndpointReady, as the controller of the Metal3Cluster does.
+func (w *world) setEndpointReady(ctx context.Context, status metav1.ConditionStatus, reason string) {
 	GinkgoHelper()
 	changeStatus(ctx, w, clusterName, &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 		conditions.Set(infra, metav1.Condition{

@@ -62,9 +62,9 @@ func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome
 	return outcome.Done(), nil
 }
 
-func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1.BareMetalHost, reserve string,
+func (r *Reconciler) releaseOne(ctx context.Context, s *scope, claimed *bmov1alpha1.BareMetalHost, reserve string,
 ) (outcome.Outcome, error) {
-	hold, err := r.holdOf(ctx, held)
+	hold, err := r.holdOf(ctx, claimed)
 	if err != nil {
 		return outcome.Done(), err
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1
 	if s.cluster != nil {
 		release.Cluster = s.cluster.Name
 	}
-	step := host.PlanRelease(held, release)
+	step := host.PlanRelease(claimed, release)
 	if step.Write == nil {
 		if hold != "" {
 			// The end of the pause requeues the machine, but not every change of the Clusters that decide about the hold.
@@ -87,12 +87,12 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, held *bmov1alpha1
 		}
 		return step.Outcome, nil
 	}
-	_, err = r.Hosts.Write(ctx, held, step.Write)
+	_, err = r.Hosts.Write(ctx, claimed, step.Write)
 	switch {
 	case apierrors.IsNotFound(err):
 		return outcome.Done(), nil
 	case err != nil:
-		return outcome.Done(), fmt.Errorf("releasing BareMetalHost %s: %w", held.Name, err)
+		return outcome.Done(), fmt.Errorf("releasing BareMetalHost %s: %w", claimed.Name, err)
 	default:
 		return step.Outcome, nil
 	}
@@ -153,7 +153,7 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 	return clonedFrom, nil
 }
 
-// holdOf returns why a host of a deleted machine stays paused. It reads Clusters only for a paused host.
+// holdOf returns the reason why a host of a deleted machine stays paused. It reads Clusters only for a paused host.
 func (r *Reconciler) holdOf(ctx context.Context, current *bmov1alpha1.BareMetalHost) (string, error) {
 	if current == nil {
 		return "", nil

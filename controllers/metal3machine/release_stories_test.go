@@ -55,7 +55,7 @@ func describeReleases(s *suite) {
 			w.gone(ctx, "machine")
 			w.settled(ctx, "host")
 			Expect(cmp.Diff(steady(before), steady(w.getHost(ctx, Default, "host")))).To(BeEmpty())
-			w.freeOfOthers(ctx, "host")
+			w.withoutMachineMetadata(ctx, "host")
 		})
 	}
 
@@ -102,13 +102,13 @@ func describeReleases(s *suite) {
 			host.Status.ErrorType, host.Status.ErrorMessage = bmov1alpha1.PowerManagementError, "no answer"
 		})
 		deleting(infrav1.HostErrorReason, "BareMetalHost host reports power management error: no answer")
-		Expect(w.held(ctx, Default, "machine")).To(ConsistOf("host"))
+		Expect(w.hostsOf(ctx, Default, "machine")).To(ConsistOf("host"))
 		changeStatus(ctx, w, "host", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 			host.Status.ErrorType, host.Status.ErrorMessage = "", ""
 		})
 		w.gone(ctx, "machine")
-		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
+		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 	})
 
 	It("is deleted without a host", func(ctx context.Context) {
@@ -119,7 +119,7 @@ func describeReleases(s *suite) {
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
 		w.host(ctx, "host")
-		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 	})
 
 	It("is deleted after its Machine and Cluster", func(ctx context.Context) {
@@ -134,7 +134,7 @@ func describeReleases(s *suite) {
 		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("is deleted after its host", func(ctx context.Context) {
@@ -180,7 +180,7 @@ func describeReleases(s *suite) {
 		w.start()
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason,
 			"BareMetalHost host no longer exists. Restore it, or delete Machine machine to replace it."))
-		Consistently(func(g Gomega) { g.Expect(w.held(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+		Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ContainElement(infrav1.HostLostReason))
 		}).Should(Succeed())
@@ -222,7 +222,7 @@ func describeReleases(s *suite) {
 		w.host(ctx, "free")
 		strip(ctx, w)
 		Eventually(func(g Gomega) {
-			g.Expect(w.held(ctx, g, "machine")).To(ConsistOf("host"))
+			g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("host"))
 		}).Should(Succeed())
 		w.remove(ctx, "machine")
 		restored(ctx, w, before)
@@ -279,8 +279,8 @@ func describeReleases(s *suite) {
 		w.remove(ctx, "machine")
 		w.start()
 		w.gone(ctx, "machine")
-		w.freeOfOthers(ctx, "host-0")
-		w.freeOfOthers(ctx, "host-1")
+		w.withoutMachineMetadata(ctx, "host-0")
+		w.withoutMachineMetadata(ctx, "host-1")
 	})
 
 	It("is not reconciled while a move deletes it", func(ctx context.Context) {
@@ -335,7 +335,7 @@ func describeReleases(s *suite) {
 		Expect(w.getHost(ctx, Default, "host").Spec).To(Equal(before.Spec), "a running host was written")
 		w.remove(ctx, "machine")
 		w.gone(ctx, "machine")
-		host := w.freeOfOthers(ctx, "host")
+		host := w.withoutMachineMetadata(ctx, "host")
 		Expect(host.Spec.Image).To(BeNil())
 		Expect(host.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
 	})
@@ -366,8 +366,8 @@ func (w *world) settled(ctx context.Context, name string) {
 	}).Should(Succeed())
 }
 
-// freeOfOthers expects no metadata of a machine on a host.
-func (w *world) freeOfOthers(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
+// withoutMachineMetadata expects no metadata of a machine on a host.
+func (w *world) withoutMachineMetadata(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
 	GinkgoHelper()
 	host := w.getHost(ctx, Default, name)
 	Expect(host.Spec.ConsumerRef).To(BeNil())

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-func TestReleaseDataReadsWhatTheCacheDoesNotShow(t *testing.T) {
+func TestReleaseDataReadsUncachedObjects(t *testing.T) {
 	s := complete(deleted, func(s *scope) {
 		s.machine.UID = "machine"
 		s.machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"}

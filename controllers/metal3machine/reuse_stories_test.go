@@ -52,8 +52,8 @@ func describeReuse(s *suite) {
 		w.gone(ctx, "old")
 		kept(ctx, w, "md-workers")
 
-		w.machine(ctx, "stranger")
-		w.eventually(ctx, "stranger", infrav1.HostAssociatedCondition,
+		w.machine(ctx, "unrelated")
+		w.eventually(ctx, "unrelated", infrav1.HostAssociatedCondition,
 			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 reserved for another owner"))
 		w.member(ctx, "new", workers, madeFrom("frees"))
 		Expect(w.associated(ctx, "new")).To(Equal("host"))
@@ -64,7 +64,7 @@ func describeReuse(s *suite) {
 
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
-		Expect(w.associated(ctx, "stranger")).To(Equal("host"), "the template of the last machine keeps nothing")
+		Expect(w.associated(ctx, "unrelated")).To(Equal("host"), "the template of the last machine keeps nothing")
 	})
 
 	It("reserves the host for an owner with a name of maximum length", func(ctx context.Context) {
@@ -109,7 +109,7 @@ func describeReuse(s *suite) {
 		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("reserves no host of a Cluster that is being deleted", func(ctx context.Context) {
@@ -123,7 +123,7 @@ func describeReuse(s *suite) {
 		Expect(w.client.Delete(ctx, w.cluster)).To(Succeed())
 		w.remove(ctx, "old")
 		w.gone(ctx, "old")
-		w.freeOfOthers(ctx, "host")
+		w.withoutMachineMetadata(ctx, "host")
 	})
 
 	It("restores a host that was reserved and released", func(ctx context.Context) {

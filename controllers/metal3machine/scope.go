@@ -63,7 +63,7 @@ type scope struct {
 	// surplusRefused is the error of the last refused release of a surplus host. Nil if none was refused.
 	surplusRefused error
 
-	// waits is true if the machine waits for a free host.
+	// waits is true if the machine waits for an available host.
 	waits bool
 }
 
@@ -78,11 +78,11 @@ type bootstrapData struct {
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.machine) }
 
-// isManagedElsewhere returns true if another management cluster manages the Cluster. Its hosts are paused here; what
-// this one wrote to them would come alive if it took over again.
+// isManagedElsewhere returns true if another management cluster manages the Cluster. Its hosts are paused here. Changes
+// of them would take effect if this management cluster took over.
 func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
 
-// isStopped returns true if the machine must not be acted on.
+// isStopped returns true if the controller must not act on the machine.
 func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
 
 // providerID returns the provider ID of the machine, or the future one for its host.

@@ -24,16 +24,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// said is a condition without its transition time.
-type said struct {
+// conditionView is a condition without its transition time.
+type conditionView struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }
 
-func conditionsOf(machine *infrav1.Metal3Machine) map[string]said {
-	found := map[string]said{}
+func conditionsOf(machine *infrav1.Metal3Machine) map[string]conditionView {
+	found := map[string]conditionView{}
 	for _, condition := range machine.Status.Conditions {
-		found[condition.Type] = said{condition.Status, condition.Reason, condition.Message}
+		found[condition.Type] = conditionView{condition.Status, condition.Reason, condition.Message}
 	}
 	return found
 }

@@ -56,10 +56,10 @@ func describeWaiting(s *suite) {
 		secret.Data = map[string][]byte{"other": []byte("data")}
 		w.create(ctx, secret)
 		waits(infrav1.BootstrapDataInvalidReason, `Secret machine-bootstrap with the bootstrap data has no key "value"`)
-		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
+		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ConsistOf(infrav1.BootstrapDataInvalidReason),
-				"waiting for what every machine waits for is no news")
+				"the usual wait is not reported")
 		}).Should(Succeed())
 
 		change(ctx, w, "machine-bootstrap", &corev1.Secret{}, func(secret *corev1.Secret) {
@@ -84,7 +84,7 @@ func describeWaiting(s *suite) {
 		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) { machine.Spec.Image = nil }))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition,
 			stage.IsFalseBecause(infrav1.InvalidSpecReason, "spec.image: set it, or spec.customDeploy"))
-		Expect(w.held(ctx, Default, "machine")).To(BeEmpty())
+		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			machine.Spec.CustomDeploy = &infrav1.CustomDeploy{Method: "install"}
 		})
@@ -170,7 +170,7 @@ func describeWaiting(s *suite) {
 			host.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		})
 		Expect(w.associated(ctx, "first")).To(Equal("host"), "the one that came first")
-		Expect(w.held(ctx, Default, "second")).To(BeEmpty())
+		Expect(w.hostsOf(ctx, Default, "second")).To(BeEmpty())
 
 		w.remove(ctx, "first")
 		w.gone(ctx, "first")

@@ -59,8 +59,8 @@ type world struct {
 	// nodes wraps the access to Nodes. Nil does not wrap it.
 	nodes func(metal3machine.Nodes) metal3machine.Nodes
 
-	// look runs whenever the story reads a machine.
-	look func()
+	// onRead runs whenever the story reads a machine.
+	onRead func()
 
 	// sweeps is true if the managers sweep hosts.
 	sweeps bool
@@ -87,7 +87,7 @@ func (s *suite) emptyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	return &world{
 		server: s.server, client: s.server.Client, config: s.server.Config,
-		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4, look: func() {},
+		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4, onRead: func() {},
 	}
 }
 
@@ -256,7 +256,7 @@ func changeStatus[T client.Object](ctx context.Context, w *world, name string, o
 }
 
 func (w *world) getMachine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {
-	w.look()
+	w.onRead()
 	machine := &infrav1.Metal3Machine{}
 	g.Expect(w.client.Get(ctx, w.key(name), machine)).To(Succeed())
 	return machine
@@ -280,8 +280,8 @@ func (w *world) hosts(ctx context.Context) map[string]bmov1alpha1.BareMetalHost 
 	return hosts
 }
 
-// held returns the hosts with a Metal3Machine as consumer.
-func (w *world) held(ctx context.Context, g Gomega, machine string) []string {
+// hostsOf returns the hosts with a Metal3Machine as consumer.
+func (w *world) hostsOf(ctx context.Context, g Gomega, machine string) []string {
 	var list bmov1alpha1.BareMetalHostList
 	g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 	var names []string
@@ -323,7 +323,7 @@ func (w *world) untouched(ctx context.Context, machine, host string) {
 func (w *world) associated(ctx context.Context, machine string) string {
 	GinkgoHelper()
 	w.eventually(ctx, machine, infrav1.HostAssociatedCondition, stage.IsTrue())
-	hosts := w.held(ctx, Default, machine)
+	hosts := w.hostsOf(ctx, Default, machine)
 	Expect(hosts).To(HaveLen(1), "hosts of %s", machine)
 	Expect(w.getMachine(ctx, Default, machine).Annotations).To(
 		HaveKeyWithValue(infrav1.HostAnnotation, w.namespace+"/"+hosts[0]))
@@ -334,7 +334,7 @@ func (w *world) associated(ctx context.Context, machine string) string {
 func (w *world) gone(ctx context.Context, machine string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		w.look()
+		w.onRead()
 		var list infrav1.Metal3MachineList
 		g.Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
 		for _, left := range list.Items {

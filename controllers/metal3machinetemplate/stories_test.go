@@ -40,7 +40,7 @@ func describeCleaningMode(s *suite) {
 		w.machine(ctx, "same", "template", "disabled")
 		w.machine(ctx, "differs", "template", "metadata")
 		w.machine(ctx, "silent", "template", "")
-		w.machine(ctx, "stranger", "other-template", "metadata")
+		w.machine(ctx, "unrelated", "other-template", "metadata")
 		w.template(ctx, cleaning("disabled"))
 		w.manager.Start()
 		Eventually(func(g Gomega) {
@@ -49,7 +49,7 @@ func describeCleaningMode(s *suite) {
 			}
 		}).Should(Succeed())
 		Consistently(func() []stage.Write { return machineWrites(w) }).Should(ConsistOf(patched("differs"), patched("silent")))
-		Expect(w.modeOf(ctx, Default, "stranger")).To(Equal("metadata"))
+		Expect(w.modeOf(ctx, Default, "unrelated")).To(Equal("metadata"))
 
 		w.change(ctx, func(spec *infrav1.Metal3MachineSpec) { spec.AutomatedCleaningMode = "metadata" })
 		Eventually(func(g Gomega) { g.Expect(machineWrites(w)).To(HaveLen(5)) }).Should(Succeed())

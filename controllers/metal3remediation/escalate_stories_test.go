@@ -44,11 +44,11 @@ func describeEscalations(s *suite) {
 			stage.IsFalseBecause(infrav1.RetriesExhaustedReason, "Machine machine is unhealthy after 2 reboots of BareMetalHost host"))
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
 		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue(),
-			"this is what MachineSets and control planes ask")
+			"MachineSets and control planes read it")
 		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
 			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host")))
 		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue("capm3.metal3.io/unhealthy", "capm3/UnhealthyNode"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RetriesExhausted")) }).Should(Succeed())
 
 		w.passes(ctx, timeout+time.Second)
@@ -156,7 +156,7 @@ func describeEscalations(s *suite) {
 			}).Should(Succeed())
 		}
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "an owner may keep the Machine")
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty(), "an owner may keep the Machine")
 	})
 
 	It("removes the unhealthy annotation if the Machine recovers", func(ctx context.Context) {

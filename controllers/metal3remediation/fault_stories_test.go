@@ -23,11 +23,11 @@ import (
 type unreliable struct {
 	metal3remediation.Nodes
 	verdict stage.Verdict
-	asked   *atomic.Int64
+	writes  *atomic.Int64
 }
 
 func (n *unreliable) do(write func() error) error {
-	if n.asked.Add(1)%2 == 0 {
+	if n.writes.Add(1)%2 == 0 {
 		return write()
 	}
 	if n.verdict.Lost {
@@ -61,20 +61,20 @@ func describeFaults(s *suite) {
 			w.clusters = old
 			w.machine(ctx)
 			w.simulate()
-			asked := 0
+			writes := 0
 			w.writes.Judge(func(stage.Write) stage.Verdict {
-				if asked++; asked%2 == 1 {
+				if writes++; writes%2 == 1 {
 					return fault
 				}
 				return stage.Verdict{}
 			})
 			onNodes := &atomic.Int64{}
 			w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes {
-				return &unreliable{Nodes: nodes, verdict: fault, asked: onNodes}
+				return &unreliable{Nodes: nodes, verdict: fault, writes: onNodes}
 			}
 			w.start()
 			w.live(ctx)
-			Expect(asked).To(BeNumerically(">=", 8))
+			Expect(writes).To(BeNumerically(">=", 8))
 			Expect(onNodes.Load()).To(BeNumerically(">=", 2), "the Node is deleted, and restored")
 		})
 	}
@@ -85,7 +85,7 @@ func describeFaults(s *suite) {
 		w.machine(ctx)
 		w.simulate()
 		mortal := stage.StartMortal(w.writes, w.start)
-		w.look = mortal.Revive
+		w.onRead = mortal.Revive
 		w.live(ctx)
 		Expect(mortal.Deaths).To(BeNumerically(">=", 6))
 	})
@@ -98,13 +98,13 @@ func describeFaults(s *suite) {
 				if write.Kind != kind {
 					return stage.Verdict{}
 				}
-				return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("a policy says no"))}
+				return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("denied by a policy"))}
 			})
 		}
 		refuse("BareMetalHost")
 		w.start()
 		w.remediate(ctx)
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "a policy says no"))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "denied by a policy"))
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning RebootFailed")) }).Should(Succeed())
 		w.writes.Judge(nil)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
@@ -123,7 +123,7 @@ func describeFaults(s *suite) {
 			if write.Kind != "BareMetalHost" {
 				return stage.Verdict{}
 			}
-			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("a policy says no"))}
+			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{}, write.Name, errors.New("denied by a policy"))}
 		})
 		w.start()
 		w.remediate(ctx, at(`{"phase":"Deleting machine"}`))
@@ -131,7 +131,7 @@ func describeFaults(s *suite) {
 			g.Expect(w.owner(ctx, g).Status.Conditions).To(
 				stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition, HaveField("Status", metav1.ConditionFalse)))
 		}).Should(Succeed())
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "a policy says no"))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "denied by a policy"))
 	})
 }
 

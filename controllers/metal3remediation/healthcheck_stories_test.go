@@ -39,7 +39,7 @@ func describeHealthChecks(s *suite) {
 		w.gone(ctx)
 		Expect(w.machines(ctx, Default)).To(ConsistOf(name))
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
 	It("reboots the host once a missing Metal3RemediationTemplate exists", func(ctx context.Context) {
@@ -76,7 +76,7 @@ func describeHealthChecks(s *suite) {
 				stage.IsFalseBecause(clusterv1.MachineSetMachineRemediationMachineDeletingReason, "")))
 		}).Should(Succeed())
 		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue(infrav1.UnhealthyAnnotation, infrav1.UnhealthyNode))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 
 		w.drained(ctx)
 		Eventually(func(g Gomega) { g.Expect(w.machines(ctx, g)).To(ConsistOf(HavePrefix("workers-"))) }).Should(Succeed())

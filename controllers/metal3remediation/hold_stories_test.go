@@ -47,7 +47,7 @@ func describeHolds(s *suite) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		w.infrastructure(ctx)
-		judge := func(status metav1.ConditionStatus, reason string) {
+		setManagement := func(status metav1.ConditionStatus, reason string) {
 			stage.ChangeStatus(ctx, w.client, w.key(clusterName),
 				&infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 					conditions.Set(infra, metav1.Condition{
@@ -55,12 +55,12 @@ func describeHolds(s *suite) {
 					})
 				})
 		}
-		judge(metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
+		setManagement(metav1.ConditionFalse, infrav1.ManagedElsewhereReason)
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrueBecause(infrav1.ManagedElsewhereReason))
 		Expect(w.writes.Done()).To(Equal([]stage.Write{{Verb: "patch status", Kind: "Metal3Remediation", Name: name}}))
-		judge(metav1.ConditionTrue, infrav1.EndpointAnswersReason)
+		setManagement(metav1.ConditionTrue, infrav1.EndpointAnswersReason)
 		// The status of the Metal3Machine changes then, too.
 		stage.Change(ctx, w.client, w.key(name), &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			build.Annotations(map[string]string{"resumed": ""})(machine)
@@ -89,7 +89,7 @@ func describeHolds(s *suite) {
 		w.done(ctx)
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1), "the time before the move does not count")
 		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
 	It("does not write objects that clusterctl move deletes in the source cluster", func(ctx context.Context) {
@@ -144,7 +144,7 @@ func describeHolds(s *suite) {
 		reported := *host.Status.DeepCopy()
 		Expect(w.client.Create(ctx, host)).To(Succeed())
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostNotReportedReason, "to report"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "a host without a power state is not taken for a host that is off")
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty(), "a host without a power state does not count as powered off")
 		host.Status = reported
 		Expect(w.client.Status().Update(ctx, host)).To(Succeed())
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))

@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 )
 
-// turns makes the workers decide about reboots one after the other. Each decision sees the earlier ones: in the cache,
-// or else here.
+// turns serializes the decisions of the workers about reboots. Each decision includes the earlier ones, from the cache
+// or from permitted.
 type turns struct {
 	mutex sync.Mutex
 
@@ -32,14 +32,14 @@ func (t *turns) end(request types.NamespacedName) {
 	delete(t.permitted, request)
 }
 
-// peer is another machine of the cluster with a node around.
+// peer is another machine of the cluster whose node is in Surroundings.
 type peer struct {
 	machine types.NamespacedName
 	node    string
 	remediation.Peer
 }
 
-// decide permits the reboot, or returns why it waits. It blocks while another worker decides.
+// decide permits the reboot, or returns the reason to wait. It blocks while another worker decides.
 func (r *Reconciler) decide(
 	ctx context.Context, s *scope, around remediation.Surroundings,
 ) (outcome.Outcome, error) {

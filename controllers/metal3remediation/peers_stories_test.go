@@ -18,18 +18,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// meeting holds the first list of Nodes until another one begins, so that two reconciles observe the same state.
-type meeting struct {
+// barrier blocks the first list of Nodes until another one begins, so that two reconciles observe the same state.
+type barrier struct {
 	client.Reader
 	arrived chan struct{}
 	once    sync.Once
 }
 
-func meet(reader client.Reader) client.Reader {
-	return &meeting{Reader: reader, arrived: make(chan struct{})}
+func newBarrier(reader client.Reader) client.Reader {
+	return &barrier{Reader: reader, arrived: make(chan struct{})}
 }
 
-func (m *meeting) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (m *barrier) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if _, isNodes := list.(*corev1.NodeList); isNodes {
 		first := false
 		m.once.Do(func() { first = true })
@@ -53,7 +53,7 @@ func (m *meeting) List(ctx context.Context, list client.ObjectList, options ...c
 func describePeers(s *suite) {
 	It("does not power off two of three nodes of the management cluster at the same time", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.reader = meet
+		w.reader = newBarrier
 		for i := range 3 {
 			w.managementMachine(ctx, i)
 		}
@@ -110,7 +110,7 @@ func describeOperators(s *suite) {
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.ManagementClusterAtRiskReason,
 			"Without Node "+w.node+", no ready Node of the management cluster runs, or may run, the Baremetal Operator"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.Phase).To(BeEmpty())
 
 		By("another worker joins")
@@ -191,7 +191,7 @@ func (w *world) poweredOff(ctx context.Context, g Gomega) []int {
 	for number := range 3 {
 		host := &bmov1alpha1.BareMetalHost{}
 		g.Expect(w.client.Get(ctx, w.key(numbered(hostName, number)), host)).To(Succeed())
-		if remediation.AskedOff(host) {
+		if remediation.HasPowerOffRequest(host) {
 			off = append(off, number)
 		}
 	}

@@ -28,7 +28,7 @@ var operators = []struct{ name, label, value string }{
 // host on again.
 func (r *Reconciler) protect(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, _ := r.next(s)
-	if record.Phase != infrav1.RemediationRunning || remediation.AskedOff(s.host) {
+	if record.Phase != infrav1.RemediationRunning || remediation.HasPowerOffRequest(s.host) {
 		return outcome.Done(), nil
 	}
 	around := remediation.Surroundings{Host: s.host.Name, Node: s.owner.Status.NodeRef.Name}

@@ -32,7 +32,7 @@ func (c *carriers) Read(context.Context, types.NamespacedName, string) (workload
 func describeProtection(s *suite) {
 	untouched := func(ctx context.Context, w *world) {
 		GinkgoHelper()
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.Phase).To(BeEmpty())
 	}
 
@@ -48,7 +48,7 @@ func describeProtection(s *suite) {
 		w.passes(ctx, 10*timeout)
 		Consistently(func(g Gomega) {
 			g.Expect(w.request(ctx, g).Status.RetryCount).To(BeZero())
-			g.Expect(w.askedOff(ctx, g)).To(BeEmpty())
+			g.Expect(w.powerOffRequests(ctx, g)).To(BeEmpty())
 		}).Should(Succeed(), "the time does not count")
 		for _, other := range []string{"-b", "-c"} {
 			w.controlPlaneNode(ctx, w.node+other, "metal3://"+w.node+other)

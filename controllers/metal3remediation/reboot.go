@@ -98,7 +98,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 			return outcome.Done(), err
 		}
 		return outcome.Done(), r.wait(ctx, s)
-	case !remediation.AskedOff(s.host):
+	case !remediation.HasPowerOffRequest(s.host):
 		if err := r.write(ctx, s, remediation.PowerOff(s.host, s.request.Name)); err != nil {
 			return outcome.Done(), err
 		}

@@ -46,11 +46,11 @@ func describeReboots(s *suite) {
 		w.power(ctx, false)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.FencingNodeReason, "Pod "+w.namespace+"/pod"))
 		Expect(w.getNode(ctx, Default).Spec.Taints).To(ContainElement(outOfService()))
-		Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).NotTo(BeEmpty())
 
 		Expect(w.client.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOnReason, ""))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
 		w.power(ctx, true)
 		w.done(ctx)
@@ -123,7 +123,7 @@ func describeReboots(s *suite) {
 		w.eventually(ctx, infrav1.NodeRestoredCondition,
 			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster"))
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
 	It("reboots without a fence after a request hung and the connection closed", func(ctx context.Context) {
@@ -143,7 +143,7 @@ func describeReboots(s *suite) {
 		w.passes(ctx, 2*time.Minute)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
 	for title, refused := range map[string]forbiddenNodes{
@@ -178,7 +178,7 @@ func describeReboots(s *suite) {
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, "to be restarted"))
 		Expect(w.host(ctx, Default).Annotations).To(HaveKey("reboot.metal3.io"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty(), "BMO would restart the host again and again")
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty(), "BMO would restart the host again and again")
 		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, "reboot.metal3.io") })
 		w.done(ctx)
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey("reboot.metal3.io"))
@@ -222,7 +222,7 @@ func describeReboots(s *suite) {
 		w.joins(ctx, nil)
 		w.done(ctx)
 		Expect(w.getNode(ctx, Default).Labels).To(HaveKeyWithValue("rack", "a"))
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(1))
 	})
 }

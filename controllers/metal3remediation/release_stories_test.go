@@ -25,7 +25,7 @@ func describeDeletions(s *suite) {
 	clean := func(ctx context.Context, w *world) {
 		GinkgoHelper()
 		w.gone(ctx)
-		Expect(w.askedOff(ctx, Default)).To(BeEmpty())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	}
 
 	It("is deleted while the host is powered off", func(ctx context.Context) {
@@ -181,7 +181,7 @@ func phases(s *suite) map[infrav1.RemediationPhase]func(context.Context) *world 
 		infrav1.RemediationRunning: func(ctx context.Context) *world {
 			w := begun(ctx, false)
 			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
-			Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+			Expect(w.powerOffRequests(ctx, Default)).NotTo(BeEmpty())
 			return w
 		},
 		infrav1.RemediationWaiting: func(ctx context.Context) *world {
@@ -193,7 +193,7 @@ func phases(s *suite) map[infrav1.RemediationPhase]func(context.Context) *world 
 		infrav1.RemediationFailed: func(ctx context.Context) *world {
 			w := begun(ctx, false)
 			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
-			Expect(w.askedOff(ctx, Default)).NotTo(BeEmpty())
+			Expect(w.powerOffRequests(ctx, Default)).NotTo(BeEmpty())
 			w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
 			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostOfflineReason,
 				"spec.online of BareMetalHost host is false. Set it to true to reboot the host, or delete Machine machine to replace it."))

@@ -78,7 +78,7 @@ func (s *scope) unhealthy() bool {
 	return conditions.IsFalse(s.owner, clusterv1.MachineHealthCheckSucceededCondition)
 }
 
-// isStopped returns true if nothing must be done for the remediation.
+// isStopped returns true if the controller must not act on the remediation.
 func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
 
 // isManagedElsewhere returns true if another management cluster manages the Cluster.
@@ -156,7 +156,7 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	return err
 }
 
-// subject returns what the remediation is about.
+// subject returns the objects of the remediation.
 func (s *scope) subject() remediation.Subject {
 	return remediation.Subject{
 		Owner: s.owner, OwnerName: remediation.MachineOf(s.request), ClusterFound: s.cluster != nil,

@@ -26,7 +26,7 @@ import (
 )
 
 // minRetryDelay and maxRetryDelay are the times until the retries after the first and after many errors. An error of a
-// stage drops the timers of the others, such as the timeout of the try, so a retry must not come much later than they.
+// stage drops the timers of other stages, such as the timeout of a try, so maxRetryDelay must not be much longer.
 const (
 	minRetryDelay = 5 * time.Millisecond
 	maxRetryDelay = time.Minute

@@ -70,8 +70,8 @@ type world struct {
 	// reader wraps the live reads from the management cluster. Nil does not wrap them.
 	reader func(client.Reader) client.Reader
 
-	// look runs whenever the story reads the remediation.
-	look func()
+	// onRead runs whenever the story reads the remediation.
+	onRead func()
 
 	watchFilter string
 }
@@ -81,7 +81,7 @@ func (s *suite) world(ctx context.Context) *world {
 	w := &world{
 		server: s.server, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
 		clock: clocktesting.NewFakePassiveClock(time.Now()), connected: true,
-		look: func() {},
+		onRead: func() {},
 	}
 	w.node = "node-" + w.namespace
 	cluster := build.Cluster(clusterName, build.InNamespace(w.namespace), build.InfrastructureReady())
@@ -218,7 +218,7 @@ func (w *world) key(name string) client.ObjectKey {
 }
 
 func (w *world) request(ctx context.Context, g Gomega) *infrav1.Metal3Remediation {
-	w.look()
+	w.onRead()
 	request := &infrav1.Metal3Remediation{}
 	g.Expect(w.client.Get(ctx, w.key(name), request)).To(Succeed())
 	return request
@@ -286,7 +286,7 @@ func (w *world) done(ctx context.Context) {
 func (w *world) gone(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		w.look()
+		w.onRead()
 		request := &infrav1.Metal3Remediation{}
 		err := w.client.Get(ctx, w.key(name), request)
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
@@ -299,8 +299,8 @@ func (w *world) remove(ctx context.Context, object client.Object) {
 	Expect(w.client.Delete(ctx, object)).To(Succeed())
 }
 
-// askedOff returns the annotations that keep the host powered off.
-func (w *world) askedOff(ctx context.Context, g Gomega) []string {
+// powerOffRequests returns the annotations that keep the host powered off.
+func (w *world) powerOffRequests(ctx context.Context, g Gomega) []string {
 	var keys []string
 	for key := range w.host(ctx, g).Annotations {
 		if strings.HasPrefix(key, infrav1.RemediationRebootPrefix) {

@@ -56,21 +56,21 @@ func describeLabels(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("says that the API server refuses its labels, and gets them later", func(ctx context.Context) {
+	It("reports refused labels, and gets them later", func(ctx context.Context) {
 		s.label(ctx, hosts, nil)
 		s.writes.Judge(func(write stage.Write) stage.Verdict {
 			if write.Name != hosts {
 				return stage.Verdict{}
 			}
 			return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"},
-				write.Name, errors.New("a policy says no"))}
+				write.Name, errors.New("denied by a policy"))}
 		})
 		s.manager.Start()
 		Eventually(func(g Gomega) {
 			g.Expect(s.events(ctx, g, hosts)).To(ContainElement("LabelFailed: Failed to add label " +
 				infrav1.DiscoverLabel + ", " + infrav1.MoveLabel + ", " + infrav1.MoveHierarchyLabel +
 				", so clusterctl move fails or leaves objects of the kind behind: customresourcedefinitions \"" + hosts +
-				"\" is forbidden: a policy says no"))
+				"\" is forbidden: denied by a policy"))
 		}).Should(Succeed())
 		s.writes.Judge(nil)
 		Eventually(func(g Gomega) { g.Expect(s.labels(ctx, g, hosts)).To(Equal(all)) }).Should(Succeed())

@@ -24,8 +24,7 @@ func kubeletOfRKE2() *infrav1.IronicKubelet {
 
 func TestIronicKubelet(t *testing.T) {
 	const shape = "is not an absolute path in its shortest form; write it like /etc/kubernetes/kubelet.conf"
-	const remedy = ", which the container of the guard has itself; name only what the kubeconfig refers to, and keep " +
-		"that elsewhere"
+	const remedy = " of the guard container; list only paths in the kubeconfig, and keep those files elsewhere"
 	kubelet := func(change func(*infrav1.IronicKubelet)) func(*infrav1.Ironic) {
 		return func(ironic *infrav1.Ironic) {
 			ironic.Kubelet = kubeletOfRKE2()
