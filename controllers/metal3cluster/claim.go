@@ -18,16 +18,18 @@ import (
 // claimNodes claims a control plane, and judges the standing of this management cluster. The first row that fits
 // counts.
 //
-//	error          epoch  standing with it before  standing, and what it means
-//	none           any    any                      the recorded one
-//	a refusal      any    any                      not known: paused hosts stay paused, and the VIP is not taken back
-//	no kubeconfig  > 0    any                      not known: as for a refusal
-//	any other      any    known                    the same: a claim does not end
-//	no kubeconfig  0      not known                not known, and stops nothing: no move has begun
-//	not tried      any    not known                not known yet: as without a probe
-//	no connection  any    not known                not known, and stops nothing: hosts may require the repair
-//	any other      any    not known                not known: as for a refusal
+//	error          epoch  had Nodes  standing before  standing, and what it means
+//	none           any    any        any              the recorded one
+//	a refusal      any    any        any              not known: paused hosts stay paused, and the VIP is not reclaimed
+//	no kubeconfig  > 0    any        any              not known: as for a refusal
+//	no kubeconfig  0      yes        any              not known: as for a refusal. A backup may precede the first move
+//	any other      any    any        known            the same: a claim does not end
+//	no kubeconfig  0      no         not known        not known, and stops nothing: the control plane is new
+//	not tried      any    any        not known        not known yet: as without a probe
+//	no connection  any    any        not known        not known, and stops nothing: hosts may require the repair
+//	any other      any    any        not known        not known: as for a refusal
 //
+// An invalid kubeconfig counts as none.
 // A Cluster that is being deleted is no exception: BMO would wipe paused hosts that another one may manage.
 // Where the standing is not known, the claim in the status counts: see readStanding.
 func claimNodes(
@@ -45,7 +47,7 @@ func claimNodes(
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
 		result.isUnproven = true
 		result.problem += fmt.Sprintf(". Correct the permissions of the kubeconfig of Cluster %s", target.cluster.Name)
-	case lost && target.epoch > 0:
+	case lost && (target.epoch > 0 || target.hadNodes):
 		result.isUnproven = true
 	case last != nil && last.epoch == target.epoch && last.standing != "":
 		result.claim, result.standing = last.claim, last.standing
