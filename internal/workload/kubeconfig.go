@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +30,7 @@ var ErrNoKubeconfig = errors.New("the manager has no valid kubeconfig of the wor
 //	valid                                  ErrUnreachable
 func (c *ControlPlanes) whyUnreachable(ctx context.Context, cluster types.NamespacedName) error {
 	tried := c.clusters.GetHealthCheckingState(ctx, cluster).LastProbeTime
-	err := c.checkKubeconfig(ctx, cluster)
+	err := c.checkKubeconfig(ctx, cluster, tried)
 	c.kubeconfigMutex.Lock()
 	defer c.kubeconfigMutex.Unlock()
 	repaired, wasInvalid := c.repaired[cluster]
@@ -52,8 +53,8 @@ func (c *ControlPlanes) whyUnreachable(ctx context.Context, cluster types.Namesp
 	return ErrUnreachable
 }
 
-// checkKubeconfig returns ErrNoKubeconfig if the ClusterCache cannot use the kubeconfig of a cluster.
-func (c *ControlPlanes) checkKubeconfig(ctx context.Context, cluster types.NamespacedName) error {
+// checkKubeconfig returns ErrNoKubeconfig if the ClusterCache could not use the kubeconfig of a cluster at a time.
+func (c *ControlPlanes) checkKubeconfig(ctx context.Context, cluster types.NamespacedName, at time.Time) error {
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
 	found := &corev1.Secret{}
 	switch err := c.kubeconfigs.Get(ctx, key, found); {
@@ -68,15 +69,15 @@ func (c *ControlPlanes) checkKubeconfig(ctx context.Context, cluster types.Names
 		return fmt.Errorf("%w: Secret %s has no key %s. Add the key, with the kubeconfig of the workload cluster",
 			ErrNoKubeconfig, key.Name, secret.KubeconfigDataName)
 	}
-	if err := validate(data); err != nil {
+	if err := validate(data, at); err != nil {
 		return fmt.Errorf("%w: key %s of Secret %s %w. Replace it with a valid kubeconfig of the workload cluster",
 			ErrNoKubeconfig, secret.KubeconfigDataName, key.Name, err)
 	}
 	return nil
 }
 
-// validate returns an error, without any credential, if the ClusterCache cannot use a kubeconfig.
-func validate(kubeconfig []byte) error {
+// validate returns an error, without any credential, if the ClusterCache could not use a kubeconfig at a time.
+func validate(kubeconfig []byte, at time.Time) error {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		// The error may quote the data.
@@ -94,6 +95,10 @@ func validate(kubeconfig []byte) error {
 	}
 	if _, err := rest.TLSConfigFor(access); err != nil {
 		return fmt.Errorf("has an invalid certificate or key: %w", err)
+	}
+	// The API server refuses an expired certificate, and the ClusterCache does not say so.
+	if chain, err := cert.ParseCertsPEM(access.CertData); err == nil && chain[0].NotAfter.Before(at) {
+		return fmt.Errorf("has a client certificate that expired at %s", chain[0].NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }

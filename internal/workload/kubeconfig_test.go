@@ -2,7 +2,14 @@ package workload_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +60,8 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		"NoSuchEntry": {"cluster-kubeconfig", edited("current-context: silent", "current-context: other"), nil, tried, workload.ErrNoKubeconfig, "has no current context"},
 		"NoServer":    {"cluster-kubeconfig", edited(`{server: "https://127.0.0.1:1"}`, "{}"), nil, tried, workload.ErrNoKubeconfig, "is invalid"},
 		"BadCA":       {"cluster-kubeconfig", edited(`{server`, `{certificate-authority-data: Y2E=, server`), nil, tried, workload.ErrNoKubeconfig, "has an invalid certificate or key"},
+		"Current":     {"cluster-kubeconfig", withCertificate(t, tried.Add(time.Hour)), nil, tried, workload.ErrUnreachable, ""},
+		"Expired":     {"cluster-kubeconfig", withCertificate(t, tried.Add(-time.Hour)), nil, tried, workload.ErrNoKubeconfig, "has a client certificate that expired at 2023-11-14T21:13:20Z. Replace it"},
 		"Plugin": {
 			"cluster-kubeconfig", edited("token: credential", "exec: {apiVersion: client.authentication.k8s.io/v1, command: credential, interactiveMode: Never}"),
 			nil, tried, workload.ErrNoKubeconfig, "requires a credential plugin",
@@ -114,6 +123,29 @@ func TestARepairedKubeconfigIsTried(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", step.reason, err, step.want)
 		}
 	}
+}
+
+// withCertificate returns the data of a Secret with a client certificate that is valid until a time.
+func withCertificate(t *testing.T, until time.Time) map[string]string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.AddDate(-1, 0, 0), NotAfter: until}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(kind string, content []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}))
+	}
+	user := "client-certificate-data: " + encode("CERTIFICATE", signed) + ", client-key-data: " + encode("EC PRIVATE KEY", private)
+	return map[string]string{"value": strings.Replace(validKubeconfig, "token: credential", user, 1)}
 }
 
 // management returns a client of a management cluster with one Secret, which cannot be read while there is an error.
