@@ -42,7 +42,7 @@ const (
 //
 //	recorded epoch  by       standing
 //	none                     Claims
-//	lower           anybody  Claims
+//	lower           any      Claims
 //	same            us       Current
 //	same            another  Superseded
 //	higher          us       Behind
@@ -70,7 +70,7 @@ func ClaimElsewhere(infra *infrav1.Metal3Cluster) *Claim {
 	return &Claim{Epoch: Epoch(recorded.Epoch), Manager: recorded.ManagementCluster}
 }
 
-// SupersededMessage says that this management cluster has stopped managing the cluster, with the remedy.
+// SupersededMessage returns the message of a management cluster that has stopped managing the cluster, with the remedy.
 func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
 	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+
 		"epoch %d, and this one has %d. This one has stopped, and keeps its BareMetalHosts paused. Pause the Cluster here "+

@@ -21,26 +21,26 @@ type Neighbour struct {
 	// Infra is the name of its Metal3Cluster. Empty if there is none, and for another namespace.
 	Infra string
 
-	// Elsewhere says that the Cluster is in another namespace.
+	// Elsewhere is true if the Cluster is in another namespace.
 	Elsewhere bool
 
 	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.
 	ClusterID string
 
-	// Paused says that the Cluster is paused, as clusterctl move does first.
+	// Paused is true if the Cluster is paused, as clusterctl move does first.
 	Paused bool
 
-	// Verified says that BMO may act on the hosts of the Cluster.
+	// Verified is true if BMO may act on the hosts of the Cluster.
 	Verified bool
 
-	// Ungated says that clusterctl would not wait for the hosts of the Cluster: the block-move annotation is not
+	// Ungated is true if clusterctl would not wait for the hosts of the Cluster: the block-move annotation is not
 	// restored yet, or there is no Metal3Cluster.
 	Ungated bool
 
-	// Endpoint says that the Cluster has an Ironic endpoint, or that its Metal3Cluster has not arrived yet.
+	// Endpoint is true if the Cluster has an Ironic endpoint, or that its Metal3Cluster has not arrived yet.
 	Endpoint bool
 
-	// Superseded says that another management cluster manages the Cluster. It is false for another namespace.
+	// Superseded is true if another management cluster manages the Cluster. It is false for another namespace.
 	Superseded bool
 
 	// Holder is the VIP holder of the Ironic endpoint. Nil if unknown, or without an endpoint.

@@ -17,7 +17,7 @@ type DemotionFacts struct {
 	// Infra is the Metal3Cluster with the endpoint, from the cluster that manages the hosts.
 	Infra *infrav1.Metal3Cluster
 
-	// Paused says that the Cluster is paused.
+	// Paused is true if the Cluster is paused.
 	Paused bool
 
 	// Hosts are all hosts that BMO of that cluster manages.

@@ -55,7 +55,7 @@ type Cluster struct {
 	// ControlPlane are the names of its control-plane nodes.
 	ControlPlane []string
 
-	// Incomplete says that the control plane may have more nodes than those, as after a move, because a move keeps no
+	// Incomplete is true if the control plane may have more nodes than those, as after a move, because a move keeps no
 	// status of a Machine.
 	Incomplete bool
 

@@ -80,19 +80,19 @@ const (
 
 // HostFacts are the facts about a host that are not in the host itself.
 type HostFacts struct {
-	// Settled says that the pause is older than any reconcile of BMO that began before it.
+	// Settled is true if the pause is older than any reconcile of BMO that began before it.
 	Settled bool
 
-	// Joined says that the host has a Node, so the host runs its image.
+	// Joined is true if the host has a Node, so the host runs its image.
 	Joined bool
 
-	// Unknown says that the workload cluster does not answer, so that it is unknown whether the host has a Node.
+	// Unknown is true if the workload cluster does not answer, so that it is unknown whether the host has a Node.
 	Unknown bool
 
-	// Stayed says that the Clusters of the namespace have moved away without the host: see HasStayed.
+	// Stayed is true if the Clusters of the namespace have moved away without the host: see HasStayed.
 	Stayed bool
 
-	// Left says that a move took the host away: see HasLeft.
+	// Left is true if a move took the host away: see HasLeft.
 	Left bool
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Progress is the stage of a move of a Cluster, as observed.
 type Progress struct {
-	// Moving says that a move is in progress.
+	// Moving is true if a move is in progress.
 	Moving bool
 
 	// Reason is the stage, and Message the number of hosts in each phase.

@@ -29,6 +29,7 @@ func TestAwaitsIronic(t *testing.T) {
 	}{
 		"Nowhere":    {"no endpoint has arrived", nil, []pivot.Neighbour{runs}, true},
 		"Unverified": {"another Ironic may answer", nil, []pivot.Neighbour{runs, away("c2", false)}, true},
+		"NoEndpoint": {"its Metal3Cluster has no endpoint here", nil, []pivot.Neighbour{runs, {Elsewhere: true, ClusterID: "c2", Verified: true}}, true},
 		"Another":    {"it is the endpoint of another cluster", nil, []pivot.Neighbour{runs, away("c3", true)}, true},
 		"Verified":   {"it has arrived", nil, []pivot.Neighbour{runs, away("c2", true)}, false},
 		"OfSeveral":  {"each of several has a BMO of its own, and its own is one", nil, []pivot.Neighbour{runs, away("c2", true), away("c3", false)}, false},
@@ -111,6 +112,15 @@ func TestAHostBringsItsIronic(t *testing.T) {
 	host := claimed()
 	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	bringIronic(host, "c2")
+	local := pivot.Neighbour{Name: "c", Paused: true, Epoch: 3, Endpoint: true, ClusterID: "c3"}
+	if got := pivot.Apply(pivot.Stamp, host, []pivot.Neighbour{local}).Annotations[infrav1.IronicClusterIDAnnotation]; got != "c2" {
+		t.Errorf("the next move takes a host along that waits for %q beside another endpoint", got)
+	}
+	host.Annotations[infrav1.MoveEpochAnnotation] = "1"
+	stamped := pivot.Apply(pivot.Stamp, host, []pivot.Neighbour{{Name: "c", Paused: true, Ungated: true, Epoch: 3}}).Annotations
+	if stamped[infrav1.MoveEpochAnnotation]+stamped[infrav1.IronicClusterIDAnnotation] != "" {
+		t.Errorf("no Cluster has block-move, and the host has %v", stamped)
+	}
 	if got := pivot.Apply(pivot.Stamp, host, []pivot.Neighbour{moving}).Annotations[infrav1.IronicClusterIDAnnotation]; got != "c2" {
 		t.Errorf("the next move takes a host along that waits for %q", got)
 	}

@@ -21,7 +21,7 @@ func combinations(columns ...[]string) [][]string {
 }
 
 // answer looks facts up in a table whose last column is the answer. A star fits any value, a bar divides values, and
-// the first row that fits counts.
+// the first row that matches counts.
 func answer(table [][]string, facts []string) string {
 	for _, row := range table {
 		fits := true

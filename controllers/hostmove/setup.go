@@ -82,7 +82,7 @@ func clusterMatters() predicate.Funcs {
 	}}
 }
 
-// isGated says whether clusterctl waits for a Metal3Cluster. Hosts are not resumed before it does.
+// isGated returns true if clusterctl waits for a Metal3Cluster. Hosts are not resumed before it does.
 func isGated(infra *infrav1.Metal3Cluster) bool {
 	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
 	return gated

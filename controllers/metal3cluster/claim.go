@@ -18,18 +18,19 @@ import (
 // claimNodes claims a control plane, and returns the standing of this management cluster. The first matching row
 // applies.
 //
-//	error          epoch  last standing with it  standing and effect
-//	none           any    any                    the recorded one
-//	a refusal      any    any                    unknown: paused hosts stay paused, and the VIP is not reclaimed
-//	no kubeconfig  > 0    any                    unknown: as for a refusal
-//	any other      any    known                  the last one: a claim does not end
-//	no kubeconfig  0      unknown                unknown, and no hosts stay paused: no move has begun
-//	not tried      any    unknown                unknown: as without a probe
-//	no connection  any    unknown                unknown, and no hosts stay paused: the repair may require them
-//	any other      any    unknown                unknown: as for a refusal
+//	error          epoch  had Nodes  last standing with it  standing and effect
+//	none           any    any        any                    the recorded one
+//	a refusal      any    any        any                    unknown: paused hosts stay paused, the VIP is not reclaimed
+//	no kubeconfig  > 0    any        any                    unknown: as for a refusal
+//	no kubeconfig  0      yes        any                    unknown: as for a refusal. A backup may precede a move
+//	any other      any    any        known                  the last one: a claim does not end
+//	no kubeconfig  0      no         unknown                unknown, and no hosts stay paused: the control plane is new
+//	not tried      any    any        unknown                unknown: as without a probe
+//	no connection  any    any        unknown                unknown, and no hosts stay paused: a repair requires them
+//	any other      any    any        unknown                unknown: as for a refusal
 //
-// This includes a Cluster that is being deleted: BMO would wipe paused hosts that another management cluster may
-// manage. If the standing is unknown, the claim in the status applies: see readStanding.
+// An invalid kubeconfig counts as none. This includes a Cluster that is being deleted: BMO would wipe paused hosts that
+// another management cluster may manage. If the standing is unknown, the claim in the status applies: see readStanding.
 func claimNodes(
 	ctx context.Context, planes ControlPlanes, target nodesTarget, last *nodesResult,
 ) (nodesResult, error) {
@@ -45,7 +46,7 @@ func claimNodes(
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
 		result.isUnproven = true
 		result.problem += fmt.Sprintf(". Correct the permissions of the kubeconfig of Cluster %s", target.cluster.Name)
-	case lost && target.epoch > 0:
+	case lost && (target.epoch > 0 || target.hadNodes):
 		result.isUnproven = true
 	case last != nil && last.epoch == target.epoch && last.standing != "":
 		result.claim, result.standing = last.claim, last.standing

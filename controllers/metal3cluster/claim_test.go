@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
@@ -54,7 +55,7 @@ func TestAFailedClaimHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := &planes{claim: tc.claim, standing: pivot.Current}
-			got, back := afterClaim(t, 4, there, tc.last)
+			got, back := afterClaim(t, nodesTarget{epoch: 4}, there, tc.last)
 			if got.Reason != tc.says || !strings.Contains(got.Message, tc.text) {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
 			}
@@ -75,19 +76,22 @@ func TestAMissingKubeconfigHolds(t *testing.T) {
 	lost := fmt.Errorf("%w: restore Secret cluster-kubeconfig", workload.ErrNoKubeconfig)
 	current := nodesResult{epoch: 4, standing: pivot.Current}
 	for name, tc := range map[string]struct {
-		reason string
-		epoch  pivot.Epoch
-		last   *nodesResult
-		says   string
+		reason   string
+		epoch    pivot.Epoch
+		hadNodes bool
+		last     *nodesResult
+		says     string
 	}{
-		"New":      {"the control plane is being created, and no move has begun", 0, nil, answers},
-		"Moved":    {"another management cluster may have claimed the cluster", 2, nil, waits},
-		"Restored": {"the backup is of an earlier move", 4, nil, waits},
-		"Current":  {"no later probe would see another claim", 4, &current, waits},
+		"New":      {"the control plane is being created, and no move has begun", 0, false, nil, answers},
+		"Moved":    {"another management cluster may have claimed the cluster", 2, false, nil, waits},
+		"Restored": {"the backup is of an earlier move", 4, true, nil, waits},
+		"Unmoved":  {"the backup may be older than the first move", 0, true, nil, waits},
+		"Current":  {"no later probe would see another claim", 4, false, &current, waits},
+		"Claimed":  {"nor before the first move", 0, true, &nodesResult{standing: pivot.Current}, waits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			there := &planes{claim: lost}
-			got, back := afterClaim(t, tc.epoch, there, tc.last)
+			got, back := afterClaim(t, nodesTarget{epoch: tc.epoch, hadNodes: tc.hadNodes}, there, tc.last)
 			if got.Reason != tc.says || back != (tc.says == answers) {
 				t.Errorf("%s: got %+v, want %s; the Ironic of the management cluster may take the VIP: %t", tc.reason, got,
 					tc.says, back)
@@ -104,15 +108,15 @@ func TestAMissingKubeconfigHolds(t *testing.T) {
 
 // afterClaim reconciles a Metal3Cluster of a Cluster that runs again, after one probe of its control plane. It returns
 // IronicEndpointReady, and whether the Ironic of the management cluster may take the VIP back.
-func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResult) (*metav1.Condition, bool) {
+func afterClaim(t *testing.T, target nodesTarget, there *planes, last *nodesResult) (*metav1.Condition, bool) {
 	t.Helper()
 	infra := unpaused()
-	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
+	infra.Annotations[infrav1.MoveEpochAnnotation] = target.epoch.String()
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
 	ironic := &handovers{handed: map[string]bool{"c1": true}}
 	r.Handover, r.Departures = ironic, departure.New(r.Client)
 	key := client.ObjectKeyFromObject(infra)
-	target := nodesTarget{cluster: key, epoch: epoch}
+	target.cluster = key
 	probedBefore(r, infra, probeNodes(t.Context(), there, events.NewFakeRecorder(10), target, last))
 	answered(r, infra)
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
@@ -124,8 +128,39 @@ func afterClaim(t *testing.T, epoch pivot.Epoch, there *planes, last *nodesResul
 	return conditions.Get(infra, infrav1.IronicEndpointReadyCondition), !ironic.handed["c1"]
 }
 
-// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster.
-// The ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
+// TestHadNodes is about the Machines of a backup, which may have no status.
+func TestHadNodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		edit   func(*clusterv1.Machine)
+		want   bool
+	}{
+		"New":      {"its host is being provisioned", func(*clusterv1.Machine) {}, false},
+		"Joined":   {"its Node has joined", func(machine *clusterv1.Machine) { machine.Status.NodeRef.Name = "node" }, true},
+		"NoStatus": {"the provider ID is set with the Node", func(machine *clusterv1.Machine) { machine.Spec.ProviderID = "metal3://a/b/c" }, true},
+		"BeforeIts": {"without a bootstrap configuration, the provider ID is set before the Node joins", func(machine *clusterv1.Machine) {
+			machine.Spec.ProviderID, machine.Spec.Bootstrap.ConfigRef = "metal3://a/b/c", clusterv1.ContractVersionedObjectReference{}
+		}, false},
+		"Another": {"it is of another Cluster", func(machine *clusterv1.Machine) {
+			machine.Spec.ClusterName, machine.Status.NodeRef.Name = "other", "node"
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := &clusterv1.Machine{}
+			machine.Spec.ClusterName = "cluster"
+			machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{Kind: "KubeadmConfig", Name: "machine"}
+			tc.edit(machine)
+			s := &scope{cluster: build.Cluster("cluster")}
+			s.move.Machines = []*clusterv1.Machine{machine}
+			if got := s.hadNodes(); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// TestAPendingClaimNamesWhatItWaitsFor reads the condition before the manager has connected to the workload cluster. The
+// ClusterCache does not try to connect before Cluster API has set infrastructureProvisioned.
 func TestAPendingClaimNamesWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		provisioned bool

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,6 +63,9 @@ type nodesTarget struct {
 	// epoch is the epoch that the cluster is claimed with.
 	epoch pivot.Epoch
 
+	// hadNodes is true if a Machine of the cluster has had a Node, so that the cluster had a kubeconfig.
+	hadNodes bool
+
 	// takeover and holder decide which nodes are armed.
 	takeover infrav1.TakeoverPolicy
 	holder   *infrav1.IronicHolder
@@ -101,8 +105,8 @@ func NewNodeProber(planes ControlPlanes, recorder events.EventRecorder, now cloc
 			return before.cluster == after.cluster && before.clusterID == after.clusterID
 		},
 		isUrgent: func(before, after nodesTarget) bool {
-			return before.takeover != after.takeover || before.epoch != after.epoch || !ptr.Equal(before.holder, after.holder) ||
-				!slices.Equal(before.nodes, after.nodes)
+			return before.takeover != after.takeover || before.epoch != after.epoch || before.hadNodes != after.hadNodes ||
+				!ptr.Equal(before.holder, after.holder) || !slices.Equal(before.nodes, after.nodes)
 		},
 		differs: nodesResult.differs,
 		delay: func(result nodesResult) time.Duration {
@@ -184,6 +188,7 @@ func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	s.nodes = &nodesTarget{
 		infra: named, cluster: client.ObjectKeyFromObject(s.cluster), clusterID: s.infra.Spec.Ironic.ClusterID,
 		takeover: s.infra.Spec.Ironic.Takeover, nodes: s.nodesOfMachines(), epoch: pivot.EpochOf(s.infra).Unpaused(),
+		hadNodes: s.hadNodes(),
 	}
 	result, known := r.Nodes.Last(key, *s.nodes)
 	known = known && !result.isPending
@@ -226,6 +231,15 @@ func (s *scope) nodesOfMachines() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// hadNodes returns true if a Machine of the Cluster has had a Node. A backup may keep no nodeRef. A Machine with a
+// bootstrap configuration gets its provider ID when its Node has joined.
+func (s *scope) hadNodes() bool {
+	return slices.ContainsFunc(s.move.Machines, func(machine *clusterv1.Machine) bool {
+		isLinked := machine.Spec.ProviderID != "" && machine.Spec.Bootstrap.ConfigRef.IsDefined()
+		return machine.Spec.ClusterName == s.cluster.Name && (isLinked || machine.Status.NodeRef.IsDefined())
+	})
 }
 
 // nodesStatus returns the nodes for the status.

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// liveLeftover names hosts that a removal would take from a BMO that manages them.
+// liveLeftover returns obstacles for the hosts that BMO manages and that a removal would delete.
 func liveLeftover(objects []removal, hosts []*bmov1alpha1.BareMetalHost) []pivot.Obstacle {
 	var live []pivot.Obstacle
 	for _, host := range hosts {
@@ -37,7 +37,7 @@ func setupResume(set *pflag.FlagSet) runner {
 	return setupMove(set, "PivotResume", (*recovery).resume)
 }
 
-// abort puts everything back in the source.
+// abort unpauses the source and removes the copies in the target.
 func (c *recovery) abort(ctx context.Context) error {
 	switch c.done.Course {
 	case courseNone:
@@ -77,16 +77,16 @@ func (c *recovery) ask(question string) error {
 	return confirm(c.environment, c.yes || c.dryRun, question)
 }
 
-// intent is what a command would do.
+// intent is the planned work of a command.
 type intent struct {
 	question string
 
-	// objects are those that would change. None means that there is nothing to do.
+	// objects are the objects that would change. Empty if there is nothing to do.
 	objects []string
 }
 
 // confirm judges, asks the user for confirmation, and judges again after the answer. It returns false if there is
-// nothing to do, or if something is in the way, and an error if the objects are not those that the user confirmed.
+// nothing to do, or if an obstacle exists. It returns an error if the objects differ from the confirmed ones.
 func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
 	before, err := c.judged(judge)
 	if len(before.objects) == 0 || err != nil {
@@ -105,7 +105,7 @@ func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool
 	return true, nil
 }
 
-// judged returns what a command would do: nothing if something is in the way.
+// judged returns the planned work of a command. It returns none if an obstacle exists.
 func (c *recovery) judged(judge func() (intent, []pivot.Obstacle, error)) (intent, error) {
 	intended, refusals, err := judge()
 	if err != nil || len(refusals) > 0 {
@@ -115,7 +115,7 @@ func (c *recovery) judged(judge func() (intent, []pivot.Obstacle, error)) (inten
 	return intended, nil
 }
 
-// clean removes what is left in the source, or in the target.
+// clean removes the leftovers in the source, or in the target.
 func (c *recovery) clean(ctx context.Context) error {
 	if c.ofTarget {
 		return c.cleanTarget(ctx)
@@ -137,15 +137,15 @@ func (c *recovery) clean(ctx context.Context) error {
 	if len(refusals) > 0 {
 		return c.refuse(sourceSide, refusals...)
 	}
-	// The hosts that can be moved are not to be lost.
+	// A host that can still be moved must not be removed.
 	late.belongings = nil
 	err = c.sweep(ctx, late)
 	c.done.Done = err == nil && len(c.done.Refusals) == 0
 	return err
 }
 
-// pausedIn names the Clusters of a complete move that are still paused in the target: clusterctl was killed before it
-// unpaused them.
+// pausedIn returns the names of the Clusters of a complete move that are still paused in the target, because clusterctl
+// was killed before it unpaused them.
 func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	names, _, _ := arrivingClusters(left, arrived)
 	var paused []pivot.Obstacle
@@ -158,7 +158,8 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	return paused
 }
 
-// sweep removes what is left in the source, if all of it is in the target and nothing acts on it. Late hosts stay.
+// sweep removes the leftovers in the source if the target has all of them and no controller acts on them. It keeps late
+// hosts.
 func (c *recovery) sweep(ctx context.Context, late lateHosts) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
@@ -210,7 +211,7 @@ func (c *recovery) resume(ctx context.Context) error {
 	return c.complete(ctx)
 }
 
-// complete does what clusterctl does after it has copied everything, and moves the hosts that it has not discovered.
+// complete does the steps of clusterctl that follow the copies, and moves the hosts that clusterctl has not discovered.
 func (c *recovery) complete(ctx context.Context) error {
 	_, departed, err := c.source.departed(ctx, c.where.namespace)
 	if err != nil {
@@ -229,7 +230,7 @@ func (c *recovery) complete(ctx context.Context) error {
 	return c.arrive(ctx)
 }
 
-// emptySource removes what the target has from the source, and moves the rest.
+// emptySource removes the objects of the source that the target has, and moves the others.
 func (c *recovery) emptySource(ctx context.Context) error {
 	late, refusals, err := c.lateHosts(ctx)
 	if err != nil {
@@ -244,7 +245,7 @@ func (c *recovery) emptySource(ctx context.Context) error {
 	return c.moveLate(ctx, late)
 }
 
-// unpauseBrought lets the Clusters that a move has brought run in the target.
+// unpauseBrought unpauses the Clusters of the target that arrived with a move.
 func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
 	if names := unpausedNames(brought); len(names) > 0 {
 		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
@@ -255,8 +256,8 @@ func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
 	return c.unpause(ctx, c.target, brought)
 }
 
-// broughtBy returns the paused Clusters of the target that a move has brought, or why they may not run. The first row
-// that fits counts for each paused Cluster of the target:
+// broughtBy returns the paused Clusters of the target that arrived with a move, or why they must stay paused. The first
+// row that matches counts for each paused Cluster of the target:
 //
 //	the source                                     the target                 runs
 //	has no such Cluster, and remembers others      any                        no: another move brings it, or a user has
@@ -295,7 +296,7 @@ func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot
 	return &brought, refusals
 }
 
-// comesFrom says whether a Cluster of the target is one that the source has, or remembers to have had.
+// comesFrom returns true for a Cluster of the target that the source has, or has recorded as moved away.
 func comesFrom(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster, departed pivot.Departure) bool {
 	if infra != nil {
 		if _, went := departed.Infras[infra.Name]; went {

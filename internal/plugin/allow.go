@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// allowing is the command that lets hosts move while BMO works on them.
+// allowing is the command allow-busy.
 type allowing struct {
 	recovery
 	hosts []string
@@ -35,7 +35,7 @@ func (c *allowing) open(environment Environment) error {
 	return c.openSource(environment)
 }
 
-// allow writes or removes the annotation that lets a host move while BMO works on it.
+// allow sets or removes the annotation that allows a host to move during an operation of BMO.
 func (c *allowing) allow(ctx context.Context) error {
 	seen, err := c.source.look(ctx, c.where.namespace)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *allowing) allow(ctx context.Context) error {
 	return nil
 }
 
-// allowable returns the named hosts whose annotation has to change, or why it must not.
+// allowable returns the named hosts whose annotation must change, or obstacles.
 func allowable(seen *sight, names []string, undo bool) (
 	chosen []*bmov1alpha1.BareMetalHost, refusals []pivot.Obstacle,
 ) {

@@ -16,21 +16,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// course is how far a move of a namespace has come, by what clusterctl leaves when it is interrupted.
+// course is the progress of a move of a namespace, as the objects of both sides show it.
 type course string
 
 // Values of course.
 const (
-	// courseNone means that no move is under way: the Clusters of the source run, and nothing of them is in the target.
+	// courseNone means that no move is under way: the Clusters of the source run, and the target has no copy of them.
 	courseNone course = "None"
 
 	// courseGivenUp means that the Clusters of the source run, and that paused copies of them are in the target.
 	courseGivenUp course = "GivenUp"
 
-	// courseCopying means that the Clusters of the source are paused, and that nothing was deleted there.
+	// courseCopying means that the Clusters of the source are paused, and that the source still has all objects.
 	courseCopying course = "Copying"
 
-	// courseDeleting means that clusterctl has begun to delete in the source. All objects are in the target by then.
+	// courseDeleting means that clusterctl has begun to delete in the source. The target has all objects then.
 	courseDeleting course = "Deleting"
 
 	// courseArrived means that the Clusters of the target run, or that only they exist.
@@ -40,7 +40,7 @@ const (
 	courseUnclear course = "Unclear"
 )
 
-// located is an object by its kind and name.
+// located identifies an object by its kind and name.
 type located struct {
 	kind schema.GroupKind
 	name string
@@ -48,26 +48,26 @@ type located struct {
 
 func (l located) String() string { return l.kind.Kind + " " + l.name }
 
-// assessment is what was found out about a move.
+// assessment is the observed progress of a move.
 type assessment struct {
 	Course course
 
-	// Doubts say why the course is Unclear.
+	// Doubts are the reasons for courseUnclear.
 	Doubts []pivot.Obstacle
 
-	// Ambiguous are objects in the target only. Either clusterctl has deleted them in the source, or the user did so
-	// between two moves.
+	// Ambiguous are objects in the target only. Either clusterctl has deleted them in the source, or a user has, between
+	// two moves.
 	Ambiguous []located
 }
 
-// assess says how far a move has come. The first row that fits counts.
+// assess returns the progress of a move. The first row that matches counts.
 //
 //	source                                     target                 course
 //	no Cluster                                 no Cluster             None
 //	no Cluster                                 any Cluster            Arrived
 //	any                                        a newer copy, runs     Arrived
 //	any                                        a newer copy, paused   Unclear: the target managed it last
-//	any                                        another copy, runs     Unclear: nobody has moved it there
+//	any                                        another copy, runs     Unclear: no move has brought it there
 //	all Clusters run                           no copy                None
 //	all Clusters run                           paused copies          GivenUp
 //	paused, lost what its inventory has        all that is left       Deleting
@@ -76,8 +76,8 @@ type assessment struct {
 //	paused, and equal to what is in the target has more               Deleting
 //	paused, not equal                          has more               Unclear
 //
-// Equal is asked of both API servers, only if nothing else decides. The inventory has what the source had when
-// clusterctl began to copy.
+// Equal reads both API servers, only if no other column decides. The inventory lists the objects of the source at the
+// time when clusterctl began to copy.
 func assess(source, target *scope, equal bool) assessment {
 	names, running, paused := arrivingClusters(source, target)
 	var found assessment
@@ -159,8 +159,8 @@ func arrivingClusters(source, target *scope) (names []string, running, paused bo
 	return names, running, paused
 }
 
-// newerIn is the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows when
-// a Cluster is paused and when it is unpaused, so the copy that was managed last has the higher one.
+// newerIn returns the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows
+// when a Cluster is paused and when it is unpaused, so the copy that was managed last has the higher epoch.
 func newerIn(source, target *scope) string {
 	for _, there := range target.infras {
 		for _, infra := range source.infras {
@@ -172,7 +172,7 @@ func newerIn(source, target *scope) string {
 	return ""
 }
 
-// lostSince are the objects of the inventories that the source does not have any more.
+// lostSince returns the objects of the inventories that the source has lost.
 func lostSince(source *scope) []located {
 	var lost []located
 	for _, cluster := range source.clusters {
@@ -198,7 +198,7 @@ func lostSince(source *scope) []located {
 	return lost
 }
 
-// kinds are those of a side that could move, in a stable order.
+// kinds returns the kinds of a side that could move, in a stable order.
 func (s *scope) kinds() []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(s.objects), func(x, y schema.GroupKind) int {
 		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Group, y.Group))
@@ -214,7 +214,7 @@ func infraKind() schema.GroupKind { return infrav1.GroupVersion.WithKind("Metal3
 
 func secretKind() schema.GroupKind { return schema.GroupKind{Kind: "Secret"} }
 
-// takes says whether clusterctl takes an object along.
+// takes returns true if clusterctl moves an object.
 func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadata) bool {
 	if object.Namespace == "" || kind == clusterKind() {
 		return kind == clusterKind()
@@ -229,11 +229,10 @@ func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadat
 	return pivot.Moves(object)
 }
 
-// maxDepth is a limit for chains of owners. They are no longer than the number of kinds in them: Cluster, deployment,
-// set, Machine, data, Secret.
+// maxDepth limits chains of owners. The longest chain is Cluster, MachineDeployment, MachineSet, Machine, data, Secret.
 const maxDepth = 16
 
-// depthsOf is how many owners each object has above it. A cycle of owners ends.
+// depthsOf returns the number of owners above each object. It ends in a cycle of owners.
 func depthsOf(s *scope) map[types.UID]int {
 	owners, depths := map[types.UID][]metav1.OwnerReference{}, map[types.UID]int{}
 	for _, kind := range append(s.kinds(), secretKind()) {
@@ -253,7 +252,7 @@ func depthsOf(s *scope) map[types.UID]int {
 	return depths
 }
 
-// belongingsOf are the objects of a kind, and for kind Secret those that belong to a Cluster or have an owner.
+// belongingsOf returns the objects of a kind. It returns only Secrets that belong to a Cluster or have an owner.
 func (s *scope) belongingsOf(kind schema.GroupKind) belongings {
 	if kind != secretKind() {
 		return s.objects[kind]
@@ -267,7 +266,7 @@ func (s *scope) belongingsOf(kind schema.GroupKind) belongings {
 	return moving
 }
 
-// notHere are the objects of the source that move and have not arrived.
+// notHere returns the objects of the source that move and have not arrived.
 func (a arrival) notHere() []located {
 	var missing []located
 	for _, kind := range append(a.from.kinds(), secretKind()) {
@@ -285,8 +284,8 @@ func (a arrival) notHere() []located {
 	return missing
 }
 
-// onlyHere returns the objects that are in the target and not in the source, and that belong to a Cluster of the source
-// or came with a move. A Secret of a host belongs to no Cluster, so each Secret that moves counts.
+// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move. A
+// Secret of a host belongs to no Cluster, so each Secret that moves counts.
 func (a arrival) onlyHere() []located {
 	arriving := map[string]bool{}
 	for _, cluster := range a.from.clusters {
@@ -309,7 +308,7 @@ func (a arrival) onlyHere() []located {
 	return found
 }
 
-// ofClass returns true for a ClusterClass, and for what one owns.
+// ofClass returns true for a ClusterClass, and for an object with a ClusterClass as owner.
 func ofClass(object *metav1.PartialObjectMetadata) bool {
 	owned := func(owner metav1.OwnerReference) bool { return owner.Kind == clusterv1.ClusterClassKind }
 	return object.GroupVersionKind().Kind == clusterv1.ClusterClassKind ||

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stage is how far a namespace is on its way to the target.
+// stage is the progress of a namespace on its way to the target.
 type stage string
 
 // Values of stage.
@@ -24,25 +24,25 @@ const (
 	stageWaiting stage = "WaitingForIronic"
 )
 
-// namespaceView is where one namespace is.
+// namespaceView is the progress of one namespace.
 type namespaceView struct {
 	Namespace string `json:"namespace"`
 	Stage     stage  `json:"stage"`
 
-	// Clusters and Hosts are those on the side that has more of them.
+	// Clusters and Hosts are the numbers on the side that has more of them.
 	Clusters int `json:"clusters"`
 	Hosts    int `json:"hosts"`
 
-	// Ironic says that a Metal3Cluster of the namespace manages an Ironic endpoint.
+	// Ironic is true if a Metal3Cluster of the namespace manages an Ironic endpoint.
 	Ironic bool `json:"ironic,omitempty"`
 
-	// Next is the command to run, or what to wait for. Empty for a namespace that has moved.
+	// Next is the next command, or the event to wait for. Empty for a namespace that has moved.
 	Next string `json:"next,omitempty"`
 }
 
-// campaign returns where the namespaces are, in the order in which to move them: those with an Ironic endpoint come
-// last. BMO has one Ironic for all namespaces, and it serves all of them until its own namespace is handed over. Flags
-// are those that name the clusters.
+// campaign returns the progress of the namespaces, in the order in which to move them. Namespaces with an Ironic
+// endpoint are last: BMO has one Ironic for all namespaces, which serves them until the handover. Flags name the
+// clusters.
 func (v view) campaign(flags string) []namespaceView {
 	if v.Target == nil || !v.complete() {
 		return nil
@@ -73,7 +73,7 @@ func (v view) campaign(flags string) []namespaceView {
 	return all
 }
 
-// stageOf returns the stage of a namespace. The first row that fits counts.
+// stageOf returns the stage of a namespace. The first row that matches counts.
 //
 //	source                                      target                     stage
 //	has Clusters, and one of them is paused     any                        Moving
@@ -110,7 +110,7 @@ func stageOf(source, target sideView) stage {
 	}
 }
 
-// next says what to do with a namespace. Serves says that other namespaces still depend on an Ironic that moves last.
+// next returns the next step of a namespace. Serves is true if other namespaces depend on its Ironic.
 func (n namespaceView) next(serves bool, flags string) string {
 	command := func(name string) string {
 		return fmt.Sprintf("clusterctl metal3 pivot %s --namespace %s%s", name, n.Namespace, flags)
@@ -133,7 +133,7 @@ func (n namespaceView) next(serves bool, flags string) string {
 	}
 }
 
-// byNamespace splits what was seen of one cluster.
+// byNamespace splits the observed objects of one cluster.
 func (s *sideView) byNamespace() map[string]sideView {
 	all := map[string]sideView{}
 	for _, cluster := range s.Clusters {

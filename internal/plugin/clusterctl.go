@@ -22,7 +22,7 @@ const (
 	stageDeleting  = "Deleting"
 )
 
-// clusterctlMove moves the namespace with the library of clusterctl. Total is how many objects are expected to move.
+// clusterctlMove moves the namespace with the library of clusterctl. Total is the expected number of objects.
 func (c *recovery) clusterctlMove(ctx context.Context, total int) error {
 	log := &moveLog{stage: stageDiscovery, done: map[string]bool{}}
 	clusterctllog.SetLogger(logr.New(log))
@@ -55,7 +55,7 @@ func (c *recovery) clusterctlMove(ctx context.Context, total int) error {
 	}
 }
 
-// follow shows how far clusterctl is. A side that does not answer is clusterctl's matter.
+// follow shows the progress of clusterctl. It ignores errors of reading a side: clusterctl reports them.
 func (c *recovery) follow(ctx context.Context, log *moveLog, total int) {
 	stage, done, last := log.state()
 	switch stage {
@@ -64,7 +64,7 @@ func (c *recovery) follow(ctx context.Context, log *moveLog, total int) {
 		c.progress.at(done, last)
 	case stageDeleting:
 		if c.progress.stage != stageDeleting {
-			// The last objects were copied since the last look.
+			// clusterctl has copied the last objects since the last read.
 			c.progress.begin(stageCopying, "objects", log.copied())
 			c.progress.at(log.copied(), "")
 		}
@@ -91,12 +91,12 @@ func (c *recovery) follow(ctx context.Context, log *moveLog, total int) {
 	}
 }
 
-// moveLog reads from the log of clusterctl how far it is: the library tells it in no other way.
+// moveLog reads the progress of clusterctl from its log. The library has no other interface for it.
 type moveLog struct {
 	mutex sync.Mutex
 	stage string
 
-	// done are the objects of the stage, copies is how many were copied, last is the last one.
+	// done are the objects of the stage, copies is the number of copied objects, and last is the last object.
 	done   map[string]bool
 	copies int
 	last   string
@@ -122,7 +122,7 @@ func (l *moveLog) Info(_ int, message string, values ...any) {
 		l.enter(stageDeleting)
 	case "Creating", "Deleting":
 		if len(values) > 1 {
-			// A write that is repeated names its object again.
+			// A repeated write logs its object again.
 			l.last = fmt.Sprintf("%v %v", values[0], values[1])
 			l.done[l.last] = true
 		}

@@ -25,23 +25,23 @@ const (
 	// exitDone means ready, or done.
 	exitDone = 0
 
-	// exitNotReady means that an obstacle exists, that a command refused, that it was not confirmed, that something
-	// changed meanwhile, or that it did not complete in time.
+	// exitNotReady means that an obstacle exists, that a command refused or was not confirmed, that an object changed
+	// meanwhile, or that the command did not complete in time.
 	exitNotReady = 1
 
-	// exitBlind means that a cluster could not be read or written, or that the arguments were not understood.
+	// exitBlind means that reading or writing a cluster failed, or that an argument is invalid.
 	exitBlind = 2
 )
 
-// Environment is what a command runs in.
+// Environment has the streams of a command.
 type Environment struct {
-	// Input is where confirmations are read from. Only a terminal is asked. Nil is none.
+	// Input is the source of confirmations. Only a terminal is asked. Nil means none.
 	Input io.Reader
 
-	// Output is where results go. A file that is a terminal is redrawn by status --watch and run.
+	// Output receives results. The commands status --watch and run redraw a terminal.
 	Output io.Writer
 
-	// Errors is where messages go that are no result.
+	// Errors receives all other messages.
 	Errors io.Writer
 }
 
@@ -57,11 +57,11 @@ type command struct {
 
 func commands() []command { return slices.Concat(movingCommands(), repairingCommands()) }
 
-// movingCommands are those of a move that goes well.
+// movingCommands are the commands of a move without errors.
 func movingCommands() []command {
 	return []command{
 		{
-			"preflight", "", "Say whether clusterctl move would succeed now and lose nothing",
+			"preflight", "", "Check whether clusterctl move would succeed now and lose nothing",
 			"It reads both clusters, and writes nothing.", setupPreflight,
 		},
 		{
@@ -72,7 +72,7 @@ func movingCommands() []command {
 		},
 		{
 			"allow-busy", "", "Let hosts move while they are inspected, prepared or deprovisioned",
-			"It refuses for work that a move would interrupt.", setupAllowBusy,
+			"It refuses for operations that a move would interrupt.", setupAllowBusy,
 		},
 		{
 			"status", "", "Show the phase of each Cluster and host on both sides",
@@ -83,68 +83,68 @@ func movingCommands() []command {
 			"It writes nothing. With --output html it prints a page with a lane for each host.", setupTimeline,
 		},
 		{
-			"handover", "demote", "Take the Ironic of the management cluster down, so that the control plane takes its VIP",
+			"handover", "demote", "Scale the Ironic of the management cluster down, so that the control plane takes the VIP",
 			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
-				"cluster whose Ironic goes, --to-kubeconfig the cluster that the hosts live in now.", setupDemote,
+				"cluster whose Ironic is scaled down, --to-kubeconfig the cluster that manages the hosts now.", setupDemote,
 		},
 	}
 }
 
-// repairingCommands are those for a move that was interrupted, and for what it has left.
+// repairingCommands are the commands for an interrupted move and its leftovers.
 func repairingCommands() []command {
 	return []command{
 		{
 			"resume", "", "Continue a move that was interrupted",
-			"It finds out how far clusterctl came. If nothing was deleted in the source, it moves again. Otherwise it removes " +
-				"what is left in the source, and unpauses the Clusters in the target.", setupResume,
+			"If clusterctl has deleted nothing in the source, it moves again. Otherwise it removes the leftovers in the " +
+				"source, and unpauses the Clusters in the target.", setupResume,
 		},
 		{
-			"abort", "", "Give an interrupted move up, and put everything back in the source",
+			"abort", "", "Abort an interrupted move, and unpause the source",
 			"It unpauses the Clusters in the source, and removes the copies in the target. It refuses if clusterctl has begun " +
 				"to delete in the source.", setupAbort,
 		},
 		{
-			"clean", "", "Remove what an interrupted move has left in the source, or in the target",
-			"It removes objects that are in the target too, without BMO or Cluster API acting on them. It refuses unless the " +
-				"target manages the Clusters. With --target it removes objects of the target that would come alive there, or " +
-				"whose deletion would go on, and refuses if the target may have the only copies.", setupClean,
+			"clean", "", "Remove the leftovers of an interrupted move in the source, or in the target",
+			"It removes objects that the target has, too. BMO and Cluster API do not act on them. It refuses unless the " +
+				"target manages the Clusters. With --target it removes objects of the target that controllers would reconcile " +
+				"or delete after the next move, and refuses if the target may have the only copies.", setupClean,
 		},
 		{
-			"keep", "", "Resume a host that is held, and keep what runs on it",
+			"keep", "", "Resume a held host without an action of BMO on its machine",
 			"It is for hosts in the phases ArrivalHeld and StatusLost: it replaces an object that was being deleted when it " +
 				"arrived, keeps a status that is newer than the one that arrived, or marks a host as provisioned. It refuses " +
-				"where BMO would wipe the host.", setupKeep,
+				"if BMO would wipe the host.", setupKeep,
 		},
 		{
-			"discard", "", "Remove a host that is held, without BMO acting on it",
-			"It is for hosts in the phases ArrivalHeld and StatusLost that are not wanted here. The machine keeps its power " +
-				"and its disks. It saves the host and what it owns in a file. It refuses if a Machine uses the host.", setupDiscard,
+			"discard", "", "Remove a held host without an action of BMO on its machine",
+			"It is for hosts in the phases ArrivalHeld and StatusLost. The machine keeps its power state and its disks. It " +
+				"saves the host and the objects that it owns in a file. It refuses if a Machine uses the host.", setupDiscard,
 		},
 		{
-			"unpause", "", "Let paused Clusters run here, or hosts that wait for what does not come",
-			"It is for Clusters that are paused without a move, for the target of a move whose source is gone, and for hosts " +
-				"that wait for an Ironic endpoint or a Cluster. It refuses where BMO would wipe a host, or act on it twice. " +
-				"--to-kubeconfig names the other cluster of a move, if there was one.", setupUnpause,
+			"unpause", "", "Unpause Clusters, or hosts that wait for a Cluster or an Ironic that does not arrive",
+			"It is for Clusters that are paused without a move, for the target of a move whose source is lost, and for hosts " +
+				"that wait for an Ironic endpoint or a Cluster. It refuses if BMO would wipe a host, or if two BMOs would manage " +
+				"it. --to-kubeconfig names the other cluster of a move, if there was one.", setupUnpause,
 		},
 		{
 			"fence", "", "Pause the Clusters that another management cluster manages",
-			"It is for a cluster that was unpaused on both sides. --kubeconfig names the side that stops, --to-kubeconfig the " +
-				"other one. It refuses where no other management cluster manages a Cluster: a pause begins a move.", setupFence,
+			"It is for a Cluster that runs on both sides. --kubeconfig names the side that stops, --to-kubeconfig the other " +
+				"side. It refuses if no other management cluster manages a Cluster: a pause begins a move.", setupFence,
 		},
 		{
 			"takeover", "", "Manage the Clusters here that another management cluster has claimed",
-			"It is for a management cluster that is gone for good. BMO acts on each host twice if the other one runs: it " +
-				"refuses if --to-kubeconfig names the other one and a Cluster runs there.", setupTakeover,
+			"The other management cluster must be lost: if it runs, two BMOs manage each host. It refuses if --to-kubeconfig " +
+				"names the other management cluster and a Cluster runs there.", setupTakeover,
 		},
 		{
 			"forget", "", "Forget which hosts and Metal3Clusters have moved away, so that they can be created here again",
-			"It is for hosts that the other cluster has given up. It refuses if --to-kubeconfig names the other cluster and " +
+			"It is for hosts that the other cluster has released. It refuses if --to-kubeconfig names the other cluster and " +
 				"the hosts are there.", setupForget,
 		},
 		{
-			"yield", "", "Keep the Ironic of a management cluster from taking the VIP, or let it take the VIP with --undo",
+			"yield", "", "Prevent the Ironic of a management cluster from taking the VIP, or allow it with --undo",
 			"It is for a management cluster that a cluster moves back to, before Ironic is installed there. --kubeconfig " +
-				"names the cluster whose Ironic waits, --to-kubeconfig the cluster that the hosts live in now.", setupYield,
+				"names the cluster whose Ironic waits, --to-kubeconfig the cluster that manages the hosts now.", setupYield,
 		},
 		{
 			"unblock", "", "Remove block-move from Metal3Clusters that CAPM3 manages",
@@ -154,10 +154,11 @@ func repairingCommands() []command {
 	}
 }
 
-// Main runs the command that the arguments name, the first of which is the name of the program, and returns the exit
-// code: 0 ready or done, 1 not ready or refused, 2 could not read or write a cluster, or not understood.
+// Main runs the command of the arguments and returns the exit code. The first argument is the name of the program. The
+// exit code is 0 for ready or done, 1 for not ready or refused, and 2 for a failed read or write or an invalid
+// argument.
 func Main(ctx context.Context, arguments []string, environment Environment) int {
-	// The libraries complain otherwise. What they have to say comes back as an error, too.
+	// Without a logger, the libraries print a warning. They return their errors, too.
 	ctrllog.SetLogger(logr.Discard())
 	code := exitBlind
 	root := newRoot(calledAs(arguments), environment, &code) //nolint:contextcheck // ExecuteContext passes it.
@@ -172,7 +173,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	return code
 }
 
-// newRoot makes all commands. Code is the exit code of the one that runs.
+// newRoot returns the root of all commands. Code receives the exit code.
 func newRoot(name string, environment Environment, code *int) *cobra.Command {
 	root := group(strings.ReplaceAll(name, " ", "-"),
 		"Move a cluster with its hosts and its Ironic, and see how far it is", environment, code)
@@ -190,7 +191,7 @@ func newRoot(name string, environment Environment, code *int) *cobra.Command {
 	return root
 }
 
-// group is a command that only has others. Alone it prints its help, as an error.
+// group returns a command that only has subcommands. Without a subcommand it returns an error with its help.
 func group(use, summary string, environment Environment, code *int) *cobra.Command {
 	made := &cobra.Command{Use: use, Short: summary, Args: cobra.NoArgs}
 	help := made.HelpFunc()
@@ -198,7 +199,7 @@ func group(use, summary string, environment Environment, code *int) *cobra.Comma
 		*code = exitDone
 		help(cmd, arguments)
 	})
-	// A completion sets no code.
+	// Completions set no exit code.
 	made.PersistentPreRun = func(*cobra.Command, []string) { *code = exitDone }
 	made.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SetOut(environment.Errors)
@@ -243,7 +244,7 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// calledAs is what a person has typed: clusterctl and kubectl run a file that carries their name.
+// calledAs returns the command that the user typed: clusterctl and kubectl run a file with their name.
 func calledAs(arguments []string) string {
 	if len(arguments) == 0 {
 		return "clusterctl metal3"
@@ -271,13 +272,13 @@ func setupVersion(set *pflag.FlagSet) runner {
 	}
 }
 
-// errNotConfirmed says that the user has not confirmed the command.
+// errNotConfirmed is the error of a command that the user has not confirmed.
 var errNotConfirmed = errors.New("not confirmed: nothing was done")
 
-// errChanged says that an object is not as it was when the command judged it.
-var errChanged = errors.New("changed in the meantime: run the command again, which judges anew")
+// errChanged is the error for an object that has changed since the command judged it.
+var errChanged = errors.New("changed in the meantime: run the command again")
 
-// confirm asks the user whether to go on. Without a terminal, yes is required.
+// confirm asks the user for confirmation. Without a terminal, it requires yes.
 func confirm(environment Environment, yes bool, question string) error {
 	if yes {
 		return nil
@@ -286,7 +287,7 @@ func confirm(environment Environment, yes bool, question string) error {
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		return fmt.Errorf("%w; %s Use --yes, because the standard input is not a terminal", errNotConfirmed, question)
 	}
-	if _, err := fmt.Fprintf(environment.Errors, "%s Type yes to go on: ", question); err != nil {
+	if _, err := fmt.Fprintf(environment.Errors, "%s Type yes to continue: ", question); err != nil {
 		return fmt.Errorf("asking for confirmation: %w", err)
 	}
 	answer, err := bufio.NewReader(file).ReadString('\n')

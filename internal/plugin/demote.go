@@ -25,7 +25,7 @@ const (
 	// defaultTimeout is how long handover waits for the control plane.
 	defaultTimeout = 10 * time.Minute
 
-	// pollEvery is how often it looks. The times that it tells are as exact as this.
+	// pollEvery is the interval between two reads, and the precision of the reported times.
 	pollEvery = 500 * time.Millisecond
 )
 
@@ -37,12 +37,12 @@ type handoverCommand struct {
 	yes                 bool
 	timeout             time.Duration
 
-	// management runs the Ironic that is taken down, home is where the hosts live.
+	// management runs the Ironic that is scaled down. Home has the hosts.
 	management, home *cluster
 
 	environment Environment
 
-	// progress is where is told what goes on, result is where it ends.
+	// progress receives messages, and result the output.
 	progress, result io.Writer
 }
 
@@ -54,37 +54,36 @@ type handoverResult struct {
 	DryRun     bool   `json:"dryRun,omitempty"`
 	Forced     bool   `json:"forced,omitempty"`
 
-	// Refusals are why it was not done, or, if it was forced, what was ignored.
+	// Refusals are the obstacles. With --force, they were ignored.
 	Refusals []pivot.Obstacle `json:"refusals"`
 
 	// Replicas of the Deployment before and after.
 	Before int32 `json:"replicasBefore"`
 	After  int32 `json:"replicasAfter"`
 
-	// Handover is how the endpoint got to the control plane. Nil without --wait.
+	// Handover is the observed handover. Nil without --wait.
 	Handover *arrivalReport `json:"handover,omitempty"`
 
 	// Notes are on an undone handover, and on the hosts that the command did not wait for.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// arrivalReport is how the endpoint got to the control plane. Times count from the moment when the Deployment was
-// scaled.
+// arrivalReport is an observed handover. Times count from the scaling of the Deployment.
 type arrivalReport struct {
-	// Done says that a node holds the address and knows all hosts that it should.
+	// Done is true if a node holds the VIP and its Ironic has registered all hosts.
 	Done bool `json:"done"`
 
-	// Holder is the last one that was seen, HolderSeconds when it was first seen on the control plane.
+	// Holder is the last observed VIP holder. HolderSeconds is the time until a node of the control plane was the holder.
 	Holder        string   `json:"holder,omitempty"`
 	HolderSeconds *float64 `json:"holderSeconds,omitempty"`
 
-	// KnownHosts of Hosts are known to it; all of them after KnownSeconds. Hosts that BMO does not keep in
-	// Ironic are not among them.
+	// KnownHosts of Hosts are registered with its Ironic, and all of them after KnownSeconds. Both omit hosts that BMO
+	// does not keep in Ironic.
 	KnownHosts   int32    `json:"knownHosts"`
 	Hosts        int      `json:"hosts"`
 	KnownSeconds *float64 `json:"knownSeconds,omitempty"`
 
-	// Problem is what was last in the way. Empty once it is done.
+	// Problem is the last obstacle. Empty if Done.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -112,14 +111,14 @@ func (c *handoverCommand) run(ctx context.Context, environment Environment) (int
 		return c.restore(ctx, deployment)
 	}
 	done, served, err := c.judge(ctx, deployment)
-	// One that is down has nothing left to give away: all there is to do is to wait.
+	// If the Deployment is scaled down already, the command only waits.
 	if err == nil && c.may(done, served) && done.Before > 0 && !c.dryRun {
 		question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
 			ironicDeployment(), done.Before)
 		if err := confirm(c.environment, c.yes, question); err != nil {
 			return exitNotReady, err
 		}
-		// The answer may have taken long.
+		// Objects may have changed during the confirmation.
 		done, served, err = c.judge(ctx, deployment)
 	}
 	if err != nil {
@@ -132,12 +131,13 @@ func (c *handoverCommand) run(ctx context.Context, environment Environment) (int
 	return c.scaleDown(ctx, done, served)
 }
 
-// may returns true if nothing prevents a handover, or only what force overrides.
+// may returns true if no obstacle exists, or only obstacles that force overrides.
 func (c *handoverCommand) may(done handoverResult, served *infrav1.Metal3Cluster) bool {
 	return served != nil && (len(done.Refusals) == 0 || c.force)
 }
 
-// judge returns what the Deployment serves, and what prevents its handover. Nothing does if it is down.
+// judge returns the clusters that the Deployment serves, and the obstacles of a handover. A Deployment that is scaled
+// down has no obstacles.
 func (c *handoverCommand) judge(ctx context.Context, deployment *appsv1.Deployment) (
 	done handoverResult, served *infrav1.Metal3Cluster, err error,
 ) {
@@ -167,7 +167,7 @@ func (c *handoverCommand) prepare(environment Environment) error {
 		return err
 	}
 	if c.home == nil {
-		// A cluster whose nodes take the address without a move still lives where it was created.
+		// The nodes of a cluster may take the VIP without a move. Then the hosts stay in the first management cluster.
 		c.home = c.management
 	}
 	c.environment, c.result, c.progress = environment, environment.Output, environment.Output
@@ -201,9 +201,9 @@ func (c *handoverCommand) refusals(ctx context.Context, seen *sight, served *inf
 	return slices.Concat(refusals, stayed, abandoned), err
 }
 
-// busyHosts names the hosts of the management cluster that BMO works on, in all namespaces, without the known hosts:
-// the two flags may name one cluster. BMO does not tell which Ironic it uses, so each busy host counts. A host that a
-// move deletes has arrived in the target cluster.
+// busyHosts returns obstacles for the busy hosts of the management cluster, in all namespaces. It omits known hosts,
+// because both flags may name one cluster, and hosts that a move deletes, because they have arrived in the target. The
+// Ironic of a host is not known, so each busy host counts.
 func (c *handoverCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.BareMetalHost,
 ) ([]pivot.Obstacle, error) {
 	hosts, err := hoststore.New(c.management.client, c.management.client).Hosts(ctx, "")
@@ -220,7 +220,7 @@ func (c *handoverCommand) busyHosts(ctx context.Context, known []*bmov1alpha1.Ba
 	return busyAmong(hosts, c.management.side, seen), nil
 }
 
-// busyAmong names the hosts of a side that BMO works on, without those that are known.
+// busyAmong returns obstacles for the busy hosts of a side, without the known hosts.
 func busyAmong(hosts []*bmov1alpha1.BareMetalHost, at string, known map[types.UID]bool) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range hosts {
@@ -233,7 +233,7 @@ func busyAmong(hosts []*bmov1alpha1.BareMetalHost, at string, known map[types.UI
 	return found
 }
 
-// demotionFacts are those of one Metal3Cluster.
+// demotionFacts returns the facts of one Metal3Cluster.
 func (s *sight) demotionFacts(infra *infrav1.Metal3Cluster, hosts []*bmov1alpha1.BareMetalHost) pivot.DemotionFacts {
 	cluster := s.clusterOf(infra)
 	return pivot.DemotionFacts{
@@ -241,9 +241,9 @@ func (s *sight) demotionFacts(infra *infrav1.Metal3Cluster, hosts []*bmov1alpha1
 	}
 }
 
-// chooseServed finds the Metal3Cluster that the Deployment serves Ironic for. Several may share an endpoint: then it is
-// the first of those with the least in the way, because one with a node that can take the address is enough. The
-// obstacle says why there is none.
+// chooseServed returns the Metal3Cluster whose Ironic endpoint the Deployment serves. If several share the endpoint, it
+// returns the first with the fewest obstacles: one node that can take the VIP is enough. It returns an obstacle if
+// there is none.
 func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*infrav1.Metal3Cluster, []pivot.Obstacle) {
 	clusterID := deployment.Labels[ironic.ClusterLabel]
 	var served *infrav1.Metal3Cluster

@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// dependants are the namespaces of a cluster whose hosts the Ironic of a clusterID serves, without the hosts that the
-// filter drops. A cluster without the kinds has none.
+// dependants returns the namespaces of a cluster whose hosts the Ironic of a clusterID serves, without the hosts that
+// the filter omits. It returns none for a cluster without the kinds.
 func (c *cluster) dependants(ctx context.Context, clusterID string, drop func(*bmov1alpha1.BareMetalHost) bool,
 ) ([]pivot.Dependants, error) {
 	hosts, err := c.listHosts(ctx, metav1.NamespaceAll)
@@ -60,8 +60,8 @@ func (c *cluster) readDependants(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// abandoned names the namespaces of the management cluster that depend on the Ironic that is taken down. A host that
-// has arrived where the cluster lives now is a leftover here.
+// abandoned returns obstacles for the namespaces of the management cluster that depend on the Ironic that is scaled
+// down. A host that has arrived in the target is a leftover here.
 func (c *handoverCommand) abandoned(ctx context.Context, clusterID string, arrived []*bmov1alpha1.BareMetalHost,
 ) ([]pivot.Obstacle, error) {
 	if c.management == c.home {

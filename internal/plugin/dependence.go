@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// dependence is all that decides whether BMO in the target depends on an Ironic of the source.
+// dependence has the facts that decide whether BMO in the target depends on an Ironic of the source.
 type dependence struct {
 	// target and source are the BMOs that manage the hosts of the namespace.
 	target, source []operator
@@ -28,8 +28,8 @@ type dependence struct {
 	workloads []workload
 }
 
-// obstacles say why the source may not be switched off, as far as Ironic is concerned. A VIP of the target is not
-// judged here: DemotionObstacles judge its holder. For each BMO of the target, the first row that fits counts.
+// obstacles returns why Ironic prevents switching the source off. DemotionObstacles judges the holder of a VIP of the
+// target. For each BMO of the target, the first row that matches counts.
 //
 //	BMO of the target uses      Ironic runs in the source  BMO of the source uses     obstacle
 //	no Deployment was found     any                        any                        OperatorMissing
@@ -79,7 +79,7 @@ func (d dependence) elsewhere(endpoint string) bool {
 	return len(d.source) > 0 && !slices.ContainsFunc(d.source, func(each operator) bool { return !other(each) })
 }
 
-// dependsOnSource says why the source may not be switched off yet.
+// dependsOnSource returns why the source may not be switched off yet.
 func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	seen, err := c.target.look(ctx, c.where.namespace)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	return because, nil
 }
 
-// awaitingIronic says for which Ironic endpoints of other namespaces hosts wait.
+// awaitingIronic returns obstacles for hosts that wait for the Ironic endpoint of another namespace.
 func (s *sight) awaitingIronic() []pivot.Obstacle {
 	counts := map[string]int{}
 	for _, host := range s.hosts {
@@ -120,7 +120,7 @@ func (s *sight) awaitingIronic() []pivot.Obstacle {
 	return found
 }
 
-// observeIronics reads the BMOs of both sides, and what runs Ironic in the source.
+// observeIronics reads the BMOs of both sides, and the workloads of the source that run Ironic.
 func (c *recovery) observeIronics(ctx context.Context, seen *sight) (dependence, *scope, error) {
 	facts := dependence{vips: map[string][]*infrav1.Metal3Cluster{}}
 	arrived, left := &scope{sight: seen}, &scope{sight: &sight{namespace: c.where.namespace}}
@@ -143,9 +143,9 @@ func (c *recovery) observeIronics(ctx context.Context, seen *sight) (dependence,
 	return facts, arrived, nil
 }
 
-// handoverObstacles say what is in the way of a handover of the Ironic endpoints that the hosts of the namespace use:
-// all of the namespace, and the VIP that BMO uses. Of several Metal3Clusters that share a VIP elsewhere, one without
-// obstacles is enough.
+// handoverObstacles returns the obstacles to a handover of the Ironic endpoints that the hosts of the namespace use:
+// all endpoints of the namespace, and the VIP that BMO uses. Of several Metal3Clusters that share a VIP elsewhere, one
+// without obstacles is enough.
 func (s *scope) handoverObstacles(vips map[string][]*infrav1.Metal3Cluster) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, infra := range s.infras {
@@ -170,11 +170,11 @@ func (s *scope) handoverObstacles(vips map[string][]*infrav1.Metal3Cluster) []pi
 	return found
 }
 
-// ironicContainer is what the container of Ironic is called in the manifests of this provider, of BMO, and of the
-// Ironic Standalone Operator.
+// ironicContainer is the name of the container of Ironic in the manifests of this provider, of BMO, and of the Ironic
+// Standalone Operator.
 const ironicContainer = "ironic"
 
-// workload is what runs Ironic.
+// workload is an object that runs Ironic.
 type workload struct {
 	kind string
 	key  client.ObjectKey
@@ -214,7 +214,7 @@ func (c *cluster) ironicWorkloads(ctx context.Context) ([]workload, error) {
 	return found, nil
 }
 
-// clustersLeft names the namespaces whose Clusters the source still manages.
+// clustersLeft returns obstacles for the namespaces whose Clusters the source still manages.
 func (c *recovery) clustersLeft(ctx context.Context) ([]pivot.Obstacle, error) {
 	clusters, err := c.source.list(ctx, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind), "")
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *recovery) clustersLeft(ctx context.Context) ([]pivot.Obstacle, error) {
 	return describeLeft(counts, "Cluster"), nil
 }
 
-// hostsLeft names the namespaces whose hosts the source still manages.
+// hostsLeft returns obstacles for the namespaces whose hosts the source still manages.
 func (c *recovery) hostsLeft(ctx context.Context) ([]pivot.Obstacle, error) {
 	hosts, err := c.source.list(ctx, bmov1alpha1.GroupVersion.WithKind("BareMetalHost"), "")
 	if err != nil {

@@ -21,8 +21,7 @@ func setupDiscard(set *pflag.FlagSet) runner {
 	return c.runner("PivotDiscard", c.open, c.discardHost)
 }
 
-// discardHost removes the object of a host that an earlier move has left, with what it owns, without BMO acting on the
-// host.
+// discardHost removes a leftover host with the objects that it owns. BMO does not act on the host.
 func (c *keeping) discardHost(ctx context.Context) error {
 	var found []removal
 	var saved []*unstructured.Unstructured
@@ -47,7 +46,7 @@ func (c *keeping) discardHost(ctx context.Context) error {
 		if err := writeBackup(c.backup, saved); err != nil {
 			return err
 		}
-		// A host that has changed stays. Nothing is removed then, so the backup is of no use.
+		// A host that has changed stays, so the backup is not required.
 		if err := host.mark(ctx, c.source.client); err != nil {
 			return errors.Join(err, os.Remove(c.backup))
 		}
@@ -61,7 +60,7 @@ func (c *keeping) discardHost(ctx context.Context) error {
 	return err
 }
 
-// discardable returns the host and what it owns, the host first, or why it must not be removed.
+// discardable returns the host and the objects that it owns, the host first, or obstacles.
 func (c *keeping) discardable(ctx context.Context) ([]removal, []pivot.Obstacle, error) {
 	seen, err := c.source.look(ctx, c.where.namespace)
 	if err != nil {
@@ -83,7 +82,8 @@ func (c *keeping) discardable(ctx context.Context) ([]removal, []pivot.Obstacle,
 	return found, nil, err
 }
 
-// mark writes the annotation of a removal onto an object, unless it has changed since it was read.
+// mark sets the annotation delete-for-move on an object. It returns an error if the object has changed since the last
+// read.
 func (r removal) mark(ctx context.Context, c client.Client) error {
 	object := r.object.DeepCopy()
 	object.SetGroupVersionKind(r.kind.WithVersion(r.version))

@@ -26,8 +26,8 @@ func setupTakeover(set *pflag.FlagSet) runner {
 	return setupSource(set, c, "PivotTakeover", c.takeOver)
 }
 
-// seeBoth reads the namespace on both sides. The target is nil if it is not named. One that does not answer is an
-// error: it may run all the same.
+// seeBoth reads the namespace on both sides. The target is nil if it is not named. It returns an error if the target
+// does not answer, because the target may still manage hosts.
 func (c *recovery) seeBoth(ctx context.Context) (here, there *sight, err error) {
 	if here, err = c.source.look(ctx, c.where.namespace); err != nil || c.target == nil {
 		return here, nil, err
@@ -64,8 +64,8 @@ func (c *recovery) fence(ctx context.Context) error {
 	return nil
 }
 
-// fencing returns the Clusters of a namespace that are to be paused. There is not nil if the other side is named. The
-// first row that fits counts for each Cluster.
+// fencing returns the Clusters of a namespace to pause. There is nil if the other side is not named. The
+// first row that matches counts for each Cluster.
 //
 //	Cluster    its Metal3Cluster  the same Cluster on the other side  paused
 //	is paused  any                any                                 no: it is already
@@ -73,7 +73,7 @@ func (c *recovery) fence(ctx context.Context) error {
 //	runs       any                runs, with a newer epoch            yes
 //	runs       any other          any other                           no
 //
-// If no Cluster is to be paused and one runs, that is an obstacle.
+// If no Cluster is to be paused and one runs, it returns an obstacle.
 func fencing(here, there *sight) ([]*clusterv1.Cluster, []pivot.Obstacle) {
 	var fenced []*clusterv1.Cluster
 	var running []pivot.Obstacle
@@ -95,7 +95,7 @@ func fencing(here, there *sight) ([]*clusterv1.Cluster, []pivot.Obstacle) {
 	return nil, running
 }
 
-// infraOf is the Metal3Cluster of a Cluster. Nil if there is none.
+// infraOf returns the Metal3Cluster of a Cluster. Nil if there is none.
 func (s *sight) infraOf(cluster *clusterv1.Cluster) *infrav1.Metal3Cluster {
 	for _, infra := range s.infras {
 		if s.clusterOf(infra) == cluster {
@@ -124,7 +124,7 @@ func clusterNames(clusters []*clusterv1.Cluster) string {
 	return strings.Join(names, ", ")
 }
 
-// takeOver lets the source manage the Clusters that another management cluster has claimed.
+// takeOver raises the epochs of Metal3Clusters that another management cluster has claimed.
 func (c *recovery) takeOver(ctx context.Context) error {
 	here, there, err := c.seeBoth(ctx)
 	if err != nil {
@@ -160,16 +160,16 @@ type claim struct {
 	epoch pivot.Epoch
 }
 
-// takeover returns the Metal3Clusters that take over, with their new epochs. There is not nil if the other side is
-// named. The first row that fits counts for each Metal3Cluster.
+// takeover returns the Metal3Clusters that take over, with their new epochs. There is nil if the other side
+// is not named. The first row that matches counts for each Metal3Cluster.
 //
 //	Metal3Cluster                         its Cluster on the other side  takes over
 //	any reason but ManagedElsewhere       any                            no: it is not claimed by another
 //	ManagedElsewhere                      runs                           refused: BMO would act on each host twice
-//	ManagedElsewhere, without an epoch    any                            refused: the epoch has to be read elsewhere
+//	ManagedElsewhere, without an epoch    any                            refused: the next epoch is not known
 //	ManagedElsewhere                      any other, or not known        yes, with the next epoch after the recorded one
 //
-// If none takes over, that is an obstacle.
+// If none takes over, it returns an obstacle.
 func takeover(here, there *sight) ([]claim, []pivot.Obstacle) {
 	var claims []claim
 	var refusals []pivot.Obstacle
@@ -202,12 +202,12 @@ func takeover(here, there *sight) ([]claim, []pivot.Obstacle) {
 	return claims, nil
 }
 
-// epochStep leads from the epoch of a Cluster that runs to the next one.
+// epochStep is the difference between the epochs of a running Cluster before and after a move.
 const epochStep = 2
 
 var epochInMessage = regexp.MustCompile(`move epoch (\d+)`)
 
-// recordedEpoch is the epoch of the other management cluster, out of the condition that says so.
+// recordedEpoch returns the epoch of the other management cluster from the condition.
 func recordedEpoch(infra *infrav1.Metal3Cluster) (pivot.Epoch, bool) {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 	if condition == nil {

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// requestLimit is how long one request may take. An API server that answers later does not answer a person.
+	// requestLimit is the limit for one request.
 	requestLimit = 30 * time.Second
 )
 
-// Sides of a move, as they are called in what is printed.
+// Names of the sides of a move in outputs.
 const (
 	sourceSide = "source"
 	targetSide = "target"
 )
 
-// sides are the flags that name the clusters. They are those of clusterctl move.
+// sides are the flags that name the clusters, as clusterctl move has them.
 type sides struct {
 	kubeconfig, context, toKubeconfig, toContext, namespace string
 }
@@ -45,7 +45,7 @@ func (s *sides) addOne(set *pflag.FlagSet, usage string) {
 		"namespace of the Clusters and hosts; default: that of the context")
 }
 
-// flags are those that name the clusters, as they are pasted into a shell. They begin with a space.
+// flags returns the flags that name the clusters, quoted for a shell. The result begins with a space.
 func (s *sides) flags() string {
 	var text strings.Builder
 	for _, flag := range [][2]string{
@@ -59,7 +59,7 @@ func (s *sides) flags() string {
 	return text.String()
 }
 
-// quoted is a word for a shell. It has quotes only where the shell needs them.
+// quoted returns a word for a shell. It adds quotes only if the shell requires them.
 func quoted(word string) string {
 	plain := func(character rune) bool {
 		return character <= unicode.MaxASCII && (unicode.IsLetter(character) || unicode.IsDigit(character)) ||
@@ -79,7 +79,7 @@ const (
 	formYAML = "yaml"
 )
 
-// output is the flag that chooses between text for people and documents for programs.
+// output is the flag that selects text, or documents for programs.
 type output string
 
 func (o *output) add(set *pflag.FlagSet) {
@@ -98,7 +98,7 @@ func (o output) check() error {
 // machine returns true for documents for programs.
 func (o output) machine() bool { return o == formJSON || o == formYAML }
 
-// print writes a document. One of a stream takes a line, or begins with three dashes.
+// print writes a document. A document of a stream takes one line, or begins with three dashes.
 func (o output) write(writer io.Writer, document any, stream bool) error {
 	if o != formYAML {
 		return printJSON(writer, document, stream)
@@ -119,7 +119,7 @@ func (o output) write(writer io.Writer, document any, stream bool) error {
 // documentVersion is the apiVersion of all documents that the plugin writes.
 const documentVersion = "plugin.infrastructure.cluster.x-k8s.io/v1alpha1"
 
-// header says what a document is.
+// header identifies a document.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -127,24 +127,24 @@ type header struct {
 
 func headerOf(kind string) header { return header{APIVersion: documentVersion, Kind: kind} }
 
-// cluster is one that can be looked at.
+// cluster has the client of a cluster.
 type cluster struct {
 	client client.Client
 
-	// side is what it is called in what is printed, flag is what has named it.
+	// side is its name in outputs. Flag is the flag that names it.
 	side, flag string
 
-	// namespace is the one of the context.
+	// namespace is the namespace of the context.
 	namespace string
 
-	// file and context are what names the cluster in the kubeconfig.
+	// file and context are the kubeconfig and the context of the cluster.
 	file, context string
 
-	// hosts are those that were read, by namespace.
+	// hosts are the hosts of the last read, by namespace.
 	hosts map[string]hostMemory
 }
 
-// open connects to the cluster that is left, and to the other one where one is named. Nothing is asked yet.
+// open returns clients of the source, and of the target if it is named. It sends no request.
 func (s *sides) open() (source, target *cluster, err error) {
 	if s.toKubeconfig == "" && s.toContext != "" {
 		return nil, nil, fmt.Errorf("--to-kubeconfig-context is %q, and --to-kubeconfig is empty: name the file, too",

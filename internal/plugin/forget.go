@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// forgetting is the command that forgets what moved away.
+// forgetting is the command forget.
 type forgetting struct {
 	recovery
 	host string
@@ -26,7 +26,7 @@ func setupForget(set *pflag.FlagSet) runner {
 	return setupSource(set, &c.recovery, "PivotForget", c.forget)
 }
 
-// departed reads what a cluster remembers of the last move of a namespace. The ConfigMap is nil if there is none.
+// departed reads the record of objects that moved away from a namespace. The ConfigMap is nil if there is none.
 func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.ConfigMap, pivot.Departure, error) {
 	kept := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: namespace, Name: pivot.DepartureName}
@@ -42,7 +42,7 @@ func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.Confi
 	return kept, departed, nil
 }
 
-// forget removes what the source remembers of the objects that moved away.
+// forget removes the record of objects that moved away from the source.
 func (c *forgetting) forget(ctx context.Context) error {
 	kept, departed, err := c.source.departed(ctx, c.where.namespace)
 	if err != nil || kept == nil {
@@ -69,7 +69,7 @@ func (c *forgetting) forget(ctx context.Context) error {
 	return err
 }
 
-// write writes what is still remembered. Nothing is no ConfigMap.
+// write writes the remaining record. It deletes the ConfigMap of an empty record.
 func (c *forgetting) write(ctx context.Context, kept *corev1.ConfigMap, rest pivot.Departure) error {
 	if len(rest.Hosts)+len(rest.Infras) == 0 {
 		return client.IgnoreNotFound(c.source.client.Delete(ctx, kept, client.Preconditions{
@@ -80,8 +80,8 @@ func (c *forgetting) write(ctx context.Context, kept *corev1.ConfigMap, rest piv
 	return c.source.client.Update(ctx, kept)
 }
 
-// forgetful returns what is forgotten and what is not, or why nothing is. There is nil if the other cluster is not
-// named. The first row that fits counts.
+// forgetful returns the objects to forget and the objects to keep, or obstacles. There is nil if the other cluster is
+// not named. The first row that matches counts.
 //
 //	named host         other cluster                         forgotten
 //	did not move away  any                                   refused: the name is mistaken
@@ -119,7 +119,7 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 	return forgotten, rest, refusals
 }
 
-// managedThere names what would be forgotten and is in the other cluster.
+// managedThere returns obstacles for objects to forget that are in the other cluster.
 func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range there.hosts {

@@ -27,15 +27,15 @@ import (
 // replicasAnnotation on the Deployment of Ironic holds the replicas that it had before it was scaled down.
 const replicasAnnotation = "infrastructure.cluster.x-k8s.io/replicas-before-demotion"
 
-// ironicDeployment is where config/ironic puts the Ironic of the management cluster.
+// ironicDeployment names the Deployment of Ironic in config/ironic.
 func ironicDeployment() client.ObjectKey {
 	return client.ObjectKey{Namespace: handover.Namespace, Name: ironic.IronicPod}
 }
 
 func replicas(deployment *appsv1.Deployment) int32 { return ptr.Deref(deployment.Spec.Replicas, 1) }
 
-// scaleDown scales the Deployment to zero, and returns how many replicas it had. The number is written down in the same
-// request, so that it is there whenever the Deployment is down. One that is down already is left as it is.
+// scaleDown scales the Deployment to zero, and returns the previous number of replicas. The same request writes the
+// annotation with that number. It does not change a Deployment that is scaled down already.
 func scaleDown(ctx context.Context, c client.Client) (before int32, err error) {
 	err = changeDeployment(ctx, c, func(deployment *appsv1.Deployment) map[string]any {
 		before = replicas(deployment)
@@ -47,7 +47,7 @@ func scaleDown(ctx context.Context, c client.Client) (before int32, err error) {
 	return before, err
 }
 
-// scaleUp scales the Deployment to the given replicas, and forgets what it had before.
+// scaleUp scales the Deployment to the given replicas, and removes the annotation.
 func scaleUp(ctx context.Context, c client.Client, to int32) error {
 	return changeDeployment(ctx, c, func(*appsv1.Deployment) map[string]any { return scalePatch(to, nil) })
 }
@@ -135,7 +135,7 @@ func (c *handoverCommand) restore(ctx context.Context, deployment *appsv1.Deploy
 	return exitDone, c.finish(done)
 }
 
-// askTaking asks the question if nothing refuses, and returns what refuses after the answer, which may have taken long.
+// askTaking asks for confirmation if there is no obstacle. It returns the obstacles after the answer.
 func (c *handoverCommand) askTaking(ctx context.Context, question string) ([]pivot.Obstacle, error) {
 	refusals, err := c.takingRefusals(ctx)
 	if err != nil || len(refusals) > 0 && !c.force || c.dryRun {
@@ -147,7 +147,7 @@ func (c *handoverCommand) askTaking(ctx context.Context, question string) ([]piv
 	return c.takingRefusals(ctx)
 }
 
-// takingRefusals name the hosts that an Ironic may be at work on, in all namespaces of both clusters.
+// takingRefusals returns obstacles for the busy hosts in all namespaces of both clusters.
 func (c *handoverCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle, error) {
 	everywhere, err := c.home.look(ctx, "")
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *handoverCommand) takingRefusals(ctx context.Context) ([]pivot.Obstacle,
 	return slices.Concat([]pivot.Obstacle{}, busyAmong(everywhere.hosts, c.home.side, nil), stayed), err
 }
 
-// takesBack returns whether the Ironic takes the address once it runs again, and why.
+// takesBack returns whether the Ironic takes the VIP when it runs again, and why.
 func (c *handoverCommand) takesBack(ctx context.Context, clusterID string) (isTaken bool, note string, err error) {
 	notice := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
@@ -171,7 +171,7 @@ func (c *handoverCommand) takesBack(ctx context.Context, clusterID string) (isTa
 	return true, "it takes the address back as soon as it is healthy, because it has the higher priority", nil
 }
 
-// patience waits until the control plane of a cluster holds the endpoint and knows all hosts that it should.
+// patience waits until the control plane of a cluster holds the VIP and its Ironic has registered all hosts.
 type patience struct {
 	home  *cluster
 	key   client.ObjectKey
@@ -181,7 +181,7 @@ type patience struct {
 	began  time.Time
 	report arrivalReport
 
-	// notes are on the hosts that are not waited for.
+	// notes name the hosts that the command does not wait for.
 	notes []string
 }
 
@@ -192,13 +192,13 @@ func newPatience(c *handoverCommand, key client.ObjectKey) *patience {
 	}
 }
 
-// wait returns when it is done, when the limit is reached, or when the context ends. An API server that does not answer
-// for a while is part of what happens then: the nodes of the control plane have something to do.
+// wait returns when the handover is complete, at the limit, or when the context ends. It repeats failed reads, because
+// an API server may fail for a while during a handover.
 func (p *patience) wait(ctx context.Context) arrivalReport {
 	p.began = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	// What ended it is in the report already, in words that say more.
+	// The report has the reason already.
 	_ = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
 		infra, hosts, err := p.look(ctx)
 		if err != nil {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// hostPage is how many whole hosts one request reads. The hardware details of a host have some 10 kB.
+	// hostPage is the number of whole hosts that one request reads. The hardware details of a host have some 10 kB.
 	hostPage = 250
 
-	// fewChanged is how many changed hosts are read one by one. If more have changed, all are read again, in pages.
+	// fewChanged is the number of changed hosts that are read one by one. If more have changed, all are read in pages.
 	fewChanged = 50
 )
 
@@ -29,10 +29,10 @@ type hostView struct {
 	Cluster   string      `json:"cluster,omitempty"`
 	Phase     pivot.Phase `json:"phase"`
 
-	// Reason says why the host is in the phase. Empty where the phase says all.
+	// Reason is the reason of the phase. Empty if the phase is sufficient.
 	Reason string `json:"reason,omitempty"`
 
-	// Since is when the host was paused, or when BMO last changed its status. Nil if that is not known.
+	// Since is the time of the pause, or of the last change of the status by BMO. Nil if not known.
 	Since *metav1.Time `json:"since,omitempty"`
 
 	State     bmov1alpha1.ProvisioningState `json:"state,omitempty"`
@@ -58,7 +58,7 @@ func viewOf(host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour) hostView 
 	return seen
 }
 
-// sinceOf is when the writer of the pause has last changed the host, or when BMO has last changed its status.
+// sinceOf returns the time at which the writer of the pause last changed the host, or BMO last changed its status.
 func sinceOf(host *bmov1alpha1.BareMetalHost) *metav1.Time {
 	if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		for _, entry := range host.ManagedFields {
@@ -73,7 +73,7 @@ func sinceOf(host *bmov1alpha1.BareMetalHost) *metav1.Time {
 	return host.Status.LastUpdated
 }
 
-// readHosts reads the hosts of a namespace. It remembers them without their hardware details: the next time it asks for
+// readHosts reads the hosts of a namespace, and keeps them without their hardware details. The next call lists
 // metadata, and reads only the hosts that have changed.
 func (c *cluster) readHosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	if c.hosts[namespace] == nil {
@@ -141,10 +141,10 @@ func (c *cluster) listHosts(ctx context.Context, namespace string) ([]*bmov1alph
 	return hosts, nil
 }
 
-// hostMemory holds hosts as they were last read.
+// hostMemory has the hosts of the last read.
 type hostMemory map[client.ObjectKey]*bmov1alpha1.BareMetalHost
 
-// current returns true if a host has not changed since it was read.
+// current returns true if a host has not changed since the last read.
 func (m hostMemory) current(seen *metav1.PartialObjectMetadata) bool {
 	host := m[client.ObjectKeyFromObject(seen)]
 	return host != nil && host.UID == seen.UID && host.ResourceVersion == seen.ResourceVersion
@@ -158,7 +158,7 @@ func settled(phase pivot.Phase) bool {
 // pair is a host on both sides. A side without it is nil.
 type pair struct{ source, target *hostView }
 
-// shown is the side with something to say.
+// shown returns the side to print.
 func (p pair) shown() *hostView {
 	switch {
 	case p.source == nil:
@@ -170,7 +170,7 @@ func (p pair) shown() *hostView {
 	}
 }
 
-// pairs are the hosts of both sides by namespace and name.
+// pairs returns the hosts of both sides by namespace and name.
 func (v view) pairs() map[string]pair {
 	all := map[string]pair{}
 	for i := range v.Source.Hosts {
@@ -189,7 +189,7 @@ func (v view) pairs() map[string]pair {
 	return all
 }
 
-// phaseCells are the phases of a host, side by side.
+// phaseCells returns the phases of a host on both sides.
 func (v view) phaseCells(both pair) []string {
 	cell := func(side *sideView, host *hostView) string {
 		switch {
@@ -208,7 +208,7 @@ func (v view) phaseCells(both pair) []string {
 	return cells
 }
 
-// hostTable is a row for each host. Wide adds columns, and brief leaves out hosts that wait for nothing.
+// hostTable returns a row for each host. Wide adds columns. Brief omits hosts that do not wait.
 func (v view) hostTable(wide, brief bool) [][]string {
 	head := []string{"HOST", "PHASE"}
 	if v.Target != nil {

@@ -32,11 +32,11 @@ type ironicUse struct {
 	// own means that the Ironic runs in the cluster of this BMO: an Ironic object, a Service, or the loopback interface.
 	own bool
 
-	// unknown says why the Ironic is not known. Empty if it is known.
+	// unknown is the reason why the Ironic is not known. Empty if it is known.
 	unknown string
 }
 
-// String names the Ironic, or says why it is not known.
+// String returns the Ironic, or the reason why it is not known.
 func (u ironicUse) String() string {
 	switch {
 	case u.unknown != "":
@@ -48,7 +48,7 @@ func (u ironicUse) String() string {
 	}
 }
 
-// settings are what the containers of a Deployment take their environment from.
+// settings are the sources of the environment of the containers of a Deployment.
 type settings struct {
 	// namespace is that of the Deployment.
 	namespace string
@@ -63,7 +63,7 @@ type settings struct {
 // variable is the value of an environment variable, or why it is not known.
 type variable struct{ value, unknown string }
 
-// variableOf looks an environment variable of a container up. The first row that fits counts.
+// variableOf returns an environment variable of a container. The first row that matches counts.
 //
 //	variable                                   value
 //	in env with a value                        the value; not known if it refers to another variable
@@ -122,7 +122,8 @@ func (s settings) keyOf(name, key, sets string) (variable, bool) {
 	return variable{value: value}, exists
 }
 
-// ironicOf says which Ironic BMO uses. BMO reads its environment when it starts. The first row that fits counts.
+// ironicOf returns the Ironic that BMO uses. BMO reads its environment when it starts. The first row that matches
+// counts.
 //
 //	variable of a container              Ironic
 //	IRONIC_NAME                          that object, in IRONIC_NAMESPACE or the namespace of the Deployment
@@ -149,10 +150,10 @@ func (s settings) ironicOf(deployment *appsv1.Deployment) ironicUse {
 	return ironicUse{unknown: why}
 }
 
-// endpointIn reads a URL. It leaves out the path, and the password that a URL may have.
+// endpointIn parses a URL. It omits the path and the password.
 func endpointIn(text string) ironicUse {
 	ports := map[string]string{"http": "80", "https": "443"}
-	// The error of a URL that cannot be parsed has the URL, and with it a password.
+	// The error of url.Parse contains the URL, which may have a password.
 	parsed, err := url.Parse(text)
 	if err != nil || ports[strings.ToLower(parsed.Scheme)] == "" || parsed.Hostname() == "" {
 		return ironicUse{unknown: endpointVariable + " is no URL with http or https"}
@@ -198,7 +199,7 @@ func (s settings) watches(deployment *appsv1.Deployment, namespace string) bool 
 	return true
 }
 
-// mapsOf are the names of the ConfigMaps that the containers of a Deployment take their environment from.
+// mapsOf returns the names of the ConfigMaps in the environment of the containers of a Deployment.
 func mapsOf(deployment *appsv1.Deployment) []string {
 	var names []string
 	for i := range deployment.Spec.Template.Spec.Containers {
@@ -235,7 +236,7 @@ func endpointsOf(infra *infrav1.Metal3Cluster) []string {
 }
 
 // serving are the Metal3Clusters whose Ironic endpoint serves the hosts of a namespace: BMO has one Ironic for all
-// namespaces. The first row that fits counts.
+// namespaces. The first row that matches counts.
 //
 //	Metal3Clusters with spec.ironic              serve the namespace
 //	in the namespace                             these

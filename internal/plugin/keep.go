@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// keeping is the command that keeps what runs on a held host.
+// keeping is the command keep.
 type keeping struct {
 	recovery
 	name, backup string
@@ -62,15 +62,15 @@ func (c *keeping) open(environment Environment) error {
 	return nil
 }
 
-// keep resumes a host that is held, and keeps what runs on it. The first row that fits counts.
+// keep resumes a held host without an action of BMO on the machine. The first row that matches counts.
 //
 //	host                                             keep
-//	was being deleted when it arrived                replaces the object: the new one takes the arrived status up
+//	was being deleted when it arrived                replaces the object: BMO restores the arrived status of the new one
 //	has a newer status, and runs what the spec says  removes the arrived status
 //	has a newer status otherwise                     refuses: BMO would wipe the host
 //	was left by an earlier move                      removes the epoch: the manager resumes the host
 //	lost its status, and is claimed                  refuses: the manager resumes the host when its Node joins
-//	lost its status                                  writes down that it is provisioned, and removes the pause
+//	lost its status                                  records that it is provisioned, and removes the pause
 //	any other                                        refuses: nothing holds the host
 func (c *keeping) keep(ctx context.Context) error {
 	seen, err := c.source.look(ctx, c.where.namespace)
@@ -127,7 +127,7 @@ func (c *keeping) keepUnknown(ctx context.Context, host *bmov1alpha1.BareMetalHo
 	})
 }
 
-// runsItsImage returns true for a host that BMO would not deprovision: it runs what its spec says.
+// runsItsImage returns true for a host that runs the image of its spec, so that BMO would not deprovision it.
 func runsItsImage(host *bmov1alpha1.BareMetalHost) bool {
 	status := &host.Status.Provisioning
 	if host.Spec.CustomDeploy != nil {
@@ -136,7 +136,7 @@ func runsItsImage(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.Image != nil && equality.Semantic.DeepEqual(status.Image, *host.Spec.Image)
 }
 
-// provisionedStatus is what BMO takes for the status of a host that runs its image.
+// provisionedStatus returns the status of a host that runs its image.
 func provisionedStatus(host *bmov1alpha1.BareMetalHost) (string, error) {
 	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": ""}
 	if host.Spec.Image != nil {
@@ -155,10 +155,10 @@ func provisionedStatus(host *bmov1alpha1.BareMetalHost) (string, error) {
 	return string(content), nil
 }
 
-// changes are annotations. Nil removes one.
+// changes are annotations. Nil removes an annotation.
 type changes map[string]any
 
-// change patches annotations of the host as it was read.
+// change patches annotations of the host. It returns an error if the host has changed since the last read.
 func (c *keeping) change(
 	ctx context.Context, host *bmov1alpha1.BareMetalHost, what string, annotations changes,
 ) error {
@@ -175,8 +175,8 @@ func (c *keeping) change(
 		"Changed BareMetalHost %s: %s", host.Name, what)
 }
 
-// replace replaces an object that is being deleted, with what it owns. BMO keeps its hands off: the old object is
-// paused until it is gone, and the new one brings its status.
+// replace replaces a host that is being deleted, with the objects that it owns. BMO does not act on the host: the old
+// object is paused until it is gone, and the new object has the status in its annotation.
 func (c *keeping) replace(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
 	saved, err := c.save(ctx, host)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *keeping) replace(ctx context.Context, host *bmov1alpha1.BareMetalHost) 
 		return err
 	}
 	return c.act(func() error {
-		// A host that is gone is created again from the backup, so nothing is removed before all is saved.
+		// The backup must be complete before the first removal, because the host is created again from it.
 		for _, each := range saved {
 			if err := c.discard(ctx, each); err != nil {
 				return fmt.Errorf("%w; create what is missing with kubectl create --filename %s", err, c.backup)
@@ -207,7 +207,7 @@ func (c *keeping) replace(ctx context.Context, host *bmov1alpha1.BareMetalHost) 
 	}, "Replaced BareMetalHost %s", host.Name)
 }
 
-// save reads the host and all that it owns, the host first.
+// save reads the host and all objects that it owns, the host first.
 func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]*unstructured.Unstructured, error) {
 	found, err := c.withBelongings(ctx, host)
 	if err != nil {
@@ -216,7 +216,7 @@ func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]
 	return c.read(ctx, host.Namespace, found)
 }
 
-// withBelongings returns the host and all that it owns, the host first.
+// withBelongings returns the host and all objects that it owns, the host first.
 func (c *keeping) withBelongings(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]removal, error) {
 	seen, err := c.source.survey(ctx, c.where.namespace)
 	if err != nil {
@@ -261,7 +261,7 @@ func isOwnedBy(object metav1.Object, owner types.UID) bool {
 	return false
 }
 
-// renewed is an object as it is created again.
+// renewed returns the copy of an object to create again.
 func renewed(object *unstructured.Unstructured) *unstructured.Unstructured {
 	fresh := object.DeepCopy()
 	for _, field := range []string{
@@ -274,8 +274,8 @@ func renewed(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return fresh
 }
 
-// writeBackup writes the objects as kubectl create reads them. It never overwrites a file: it may be the backup of an
-// earlier try, and hold what is gone by now.
+// writeBackup writes the objects in a file for kubectl create. It never overwrites a file, which may be the backup of
+// an earlier attempt.
 func writeBackup(name string, saved []*unstructured.Unstructured) error {
 	file, err := os.OpenFile(filepath.Clean(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -287,7 +287,7 @@ func writeBackup(name string, saved []*unstructured.Unstructured) error {
 	for _, each := range saved {
 		fresh := renewed(each)
 		if each != saved[0] {
-			// The owner gets another UID. BMO owns them again.
+			// The owner gets another UID. BMO sets the owner again.
 			fresh.SetOwnerReferences(nil)
 		}
 		content, failed := yaml.Marshal(fresh.Object)
@@ -302,7 +302,7 @@ func writeBackup(name string, saved []*unstructured.Unstructured) error {
 	return nil
 }
 
-// discard removes an object without anybody acting on it, and waits until it is gone.
+// discard removes an object without an action of its controller, and waits until it is gone.
 func (c *keeping) discard(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
 	what := object.GetKind() + " " + object.GetName()
@@ -328,7 +328,7 @@ func (c *keeping) discard(ctx context.Context, object *unstructured.Unstructured
 	return nil
 }
 
-// recreate creates the host, and then what it owned.
+// recreate creates the host, then the objects that it owned.
 func (c *keeping) recreate(ctx context.Context, saved []*unstructured.Unstructured) error {
 	var owner types.UID
 	for i, each := range saved {

@@ -17,22 +17,23 @@ type lateHosts struct {
 	// hosts are paused. No manager resumes them.
 	hosts []*bmov1alpha1.BareMetalHost
 
-	// staying are those that BMO of the source manages, or will manage when the manager has resumed them.
+	// staying are hosts that BMO of the source manages, or will manage when the manager has resumed them.
 	staying []*bmov1alpha1.BareMetalHost
 
-	// belongings and kept are these two kinds of hosts, what they own, and their Secrets: all that the target lacks.
+	// belongings and kept are these two kinds of hosts with the objects that they own and their Secrets, which the target
+	// lacks.
 	belongings, kept map[located]bool
 }
 
 // spares returns true for an object that the target lacks and does not have to have before the source is swept.
 func (l lateHosts) spares(object located) bool { return l.belongings[object] || l.kept[object] }
 
-// lateIn finds the hosts that a second clusterctl move can bring to the target, and those that stay in the source. It
-// says why one can be neither. The source remembers the hosts of the last move. The first row that fits counts.
+// lateIn returns the hosts that a second clusterctl move can bring to the target, the hosts that stay in the source,
+// and obstacles for other hosts. The source has recorded the hosts of the last move. The first row that matches counts.
 //
 //	source                                           moved by a second clusterctl move
 //	has a Cluster                                    none: the move is not complete
-//	has objects that the target lacks, besides       none: a person has to decide
+//	has objects that the target lacks, besides       none: an administrator must decide
 //	hosts, what these own, and their Secrets
 //	has a host that is also in the target, under     refused: two BMOs would manage one machine
 //	another name
@@ -79,7 +80,7 @@ func stays(source *scope, host *bmov1alpha1.BareMetalHost, remembered pivot.Depa
 	return !paused || pivot.MayHaveStayed(host, source.around) && remembered.HasStayed(host)
 }
 
-// addBelongings adds an object of the source and all that it owns.
+// addBelongings adds an object of the source and all objects that it owns.
 func (s *scope) addBelongings(owner located, found map[located]bool) {
 	found[owner] = true
 	for _, each := range s.movable() {
@@ -91,7 +92,7 @@ func (s *scope) addBelongings(owner located, found map[located]bool) {
 	}
 }
 
-// stayingObstacles say why a host cannot stay in the source, where BMO manages it.
+// stayingObstacles returns why a host cannot stay in the source, where BMO manages it.
 func stayingObstacles(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
 	if found := sameMachine(target, host); len(found) > 0 || host.Spec.ConsumerRef == nil {
 		return found
@@ -102,7 +103,7 @@ func stayingObstacles(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Ob
 		host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)}
 }
 
-// sameMachine says that the target has a host under another name.
+// sameMachine returns an obstacle if the target has the machine of a host under another name.
 func sameMachine(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
 	for _, there := range target.hosts {
 		if pivot.IsSameMachine(there, host) {
@@ -115,7 +116,7 @@ func sameMachine(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacl
 	return nil
 }
 
-// lateObstacles say why a second clusterctl move would not bring a paused host as it is.
+// lateObstacles returns why a second clusterctl move would not keep a paused host unchanged.
 func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacle {
 	if found := sameMachine(target, host); len(found) > 0 {
 		return found
@@ -139,8 +140,8 @@ func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []piv
 	return found
 }
 
-// moveLate moves the hosts with a second clusterctl move. Nothing else may be left in the source: clusterctl would
-// update objects of the target with what an interrupted move has left.
+// moveLate moves the hosts with a second clusterctl move. The source must have no other object: clusterctl
+// would overwrite objects of the target with leftovers of an interrupted move.
 func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 	what := fmt.Sprintf("Moved %s that a user created during the move", number(len(late.hosts), "BareMetalHost"))
 	if c.dryRun {
@@ -169,7 +170,7 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 	return nil
 }
 
-// tellStaying says which hosts stay in the source.
+// tellStaying prints which hosts stay in the source.
 func (c *recovery) tellStaying(late lateHosts) error {
 	for _, host := range late.staying {
 		c.staying = append(c.staying, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostLate,

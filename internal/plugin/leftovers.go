@@ -22,9 +22,9 @@ func setupClean(set *pflag.FlagSet) runner {
 	return c.setup(set, "PivotClean", (*recovery).clean)
 }
 
-// cleanTarget removes what a half move has left in the target.
+// cleanTarget removes the leftovers of an incomplete move in the target.
 func (c *recovery) cleanTarget(ctx context.Context) error {
-	// How far the move has come is judged by the objects here, also where the course is Unclear.
+	// The objects decide, also for courseUnclear.
 	c.done.Refusals = []obstacle{}
 	left, refusals := targetLeftovers(c.left, c.arrived, c.force)
 	if len(refusals) > 0 {
@@ -45,8 +45,8 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 	return err
 }
 
-// targetLeftovers are the objects that a half move has left in the target, owned ones first. The first row that fits
-// counts for all.
+// targetLeftovers returns the leftovers of an incomplete move in the target, owned objects first. The first row that
+// matches counts for all.
 //
 //	source               target                                       removed
 //	has no Cluster       any                                          none: the target may have the only copies
@@ -61,7 +61,7 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 //	object of the target                                      removed
 //	in the target only, of a Cluster of the source or moved   yes
 //	that such an object owns                                  yes
-//	in both, being deleted in the target                      yes: the deletion would go on after the move
+//	in both, being deleted in the target                      yes: the deletion would continue after the move
 //	a host in both, with a status in the target               yes: BMO would ignore the status that arrives
 //	any other                                                 no: clusterctl updates it, or the target has it of its own
 func targetLeftovers(source, target *scope, force bool) (left []removal, refusals []obstacle) {
@@ -74,7 +74,7 @@ func targetLeftovers(source, target *scope, force bool) (left []removal, refusal
 			chosen[each.object.UID] = true
 		}
 	}
-	// A chain of owners is no longer than the number of kinds in it.
+	// A chain of owners has no kind twice.
 	for range maxDepth {
 		for _, each := range target.movable() {
 			for _, owner := range each.object.OwnerReferences {
@@ -92,7 +92,7 @@ func targetLeftovers(source, target *scope, force bool) (left []removal, refusal
 	return left, nil
 }
 
-// targetRefusals say why nothing is removed in the target.
+// targetRefusals returns the obstacles to a removal in the target.
 func targetRefusals(source, target *scope, force bool) []obstacle {
 	about := pivot.AboutNamed("Namespace", "", source.namespace)
 	refuse := func(side string, remedy, message string) []obstacle {
@@ -123,7 +123,7 @@ func targetRefusals(source, target *scope, force bool) []obstacle {
 	}
 }
 
-// isLeftover returns true for an object that a half move has left, by itself.
+// isLeftover returns true for a leftover of an incomplete move. It ignores owners.
 func isLeftover(source, target *scope, each removal) bool {
 	if source.has(each.located) {
 		if each.kind != hostKindOf() {
@@ -148,8 +148,8 @@ func isLeftover(source, target *scope, each removal) bool {
 	return each.kind != secretKind() && (moved || ours(belongsTo(each.object)))
 }
 
-// movable are the objects of one side of kinds that move, owned ones first. Objects without a namespace, ClusterClasses
-// and what these own are not among them: Clusters of other namespaces may use them.
+// movable returns the objects of one side that move, owned objects first. It omits objects without a namespace,
+// ClusterClasses and their objects: Clusters of other namespaces may use them.
 func (s *scope) movable() []removal {
 	var found []removal
 	depths := depthsOf(s)
@@ -177,15 +177,15 @@ func (s *scope) has(object located) bool {
 	return exists
 }
 
-// removals are the objects of one side that clusterctl moves and that the other side has too, owned ones first. Without
-// a Cluster, what Cluster API owns would stay half deleted, so Clusters are the last ones.
+// removals returns the objects that clusterctl moves and that both sides have, owned objects first. Clusters are last:
+// without its Cluster, an object of Cluster API keeps its finalizers.
 func removals(from, other *scope) []removal {
 	return slices.DeleteFunc(from.movable(), func(each removal) bool {
 		return !other.has(each.located) || !from.takes(each.kind, each.object)
 	})
 }
 
-// removal is one object that is removed without anybody acting on it.
+// removal is an object that is removed without an action of its controller.
 type removal struct {
 	located
 	version string

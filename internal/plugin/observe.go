@@ -25,10 +25,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// providerName is the value of the label cluster.x-k8s.io/provider of all that this provider installs.
+// providerName is the value of label cluster.x-k8s.io/provider of the objects of this provider.
 const providerName = "infrastructure-metal3"
 
-// scheme knows the kinds that are read as what they are. All others are read as names, labels and owners.
+// scheme has the kinds that are read completely. Only the metadata of other kinds is read.
 func scheme() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -42,7 +42,7 @@ func scheme() *runtime.Scheme {
 	return kinds
 }
 
-// sight is what is in one namespace of a cluster.
+// sight has the observed objects of one namespace of a cluster.
 type sight struct {
 	namespace string
 	hosts     []*bmov1alpha1.BareMetalHost
@@ -64,14 +64,13 @@ func (s *sight) clusterOf(infra *infrav1.Metal3Cluster) *clusterv1.Cluster {
 	return nil
 }
 
-// blind makes an error of one that came from looking at a cluster.
+// blind adds the cluster and the remedy to an error of a read.
 func (c *cluster) blind(err error) error {
 	return fmt.Errorf("looking at the %s cluster: %w; see whether %s names it, whether it answers, "+
 		"and whether you may read it", c.side, err, c.flag)
 }
 
-// look reads a namespace. A cluster without the kinds of this provider, or of BMO, is an error: asking
-// for what nobody could have there is a mistake.
+// look reads a namespace. It returns an error for a cluster without the kinds of this provider or of BMO.
 func (c *cluster) look(ctx context.Context, namespace string) (*sight, error) {
 	hosts, err := c.readHosts(ctx, namespace)
 	if err != nil {
@@ -100,7 +99,7 @@ func (c *cluster) readClusters(ctx context.Context, namespace string) (
 	return clusters.Items, infras.Items, nil
 }
 
-// sightOf is what was seen of a namespace. The objects may be those of all namespaces. An empty namespace means all.
+// sightOf selects the objects of a namespace. An empty namespace selects all.
 func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []clusterv1.Cluster,
 	infras []infrav1.Metal3Cluster,
 ) *sight {
@@ -127,8 +126,8 @@ func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []cl
 	return seen
 }
 
-// lookEverywhere reads all namespaces with a Metal3Cluster or a host. It lists each kind once: a list for each
-// namespace would read all Metal3Clusters as often as there are namespaces. A target without the kinds is empty.
+// lookEverywhere reads all namespaces with a Metal3Cluster or a host. It lists each kind once. A target without the
+// kinds counts as empty.
 func (c *cluster) lookEverywhere(ctx context.Context) ([]*sight, error) {
 	hosts, err := c.readHosts(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -152,7 +151,7 @@ func (c *cluster) lookEverywhere(ctx context.Context) ([]*sight, error) {
 	return sights, nil
 }
 
-// lookLeniently is look, but accepts of a target that nothing is installed yet: it is empty then.
+// lookLeniently calls look. A target without the kinds counts as empty.
 func (c *cluster) lookLeniently(ctx context.Context, namespace string) (*sight, error) {
 	seen, err := c.look(ctx, namespace)
 	if c.side == targetSide && lacksKind(err) {
@@ -161,10 +160,10 @@ func (c *cluster) lookLeniently(ctx context.Context, namespace string) (*sight, 
 	return seen, err
 }
 
-// lacksKind says whether an error came from asking for a kind that is not installed.
+// lacksKind returns true for the error of a kind that is not installed.
 func lacksKind(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// manager says what is wrong with the manager of this provider. Empty if it runs.
+// manager returns the obstacles of the manager of this provider. Empty if it runs.
 func (c *cluster) manager(ctx context.Context) ([]pivot.Obstacle, error) {
 	managers, err := c.managers(ctx)
 	if err != nil {
@@ -183,7 +182,7 @@ func (c *cluster) managers(ctx context.Context) ([]appsv1.Deployment, error) {
 	return deployments.Items, nil
 }
 
-// managerObstacles is empty if one of the Deployments runs. The condition alone would also be true with no replicas.
+// managerObstacles returns none if one of the Deployments runs. The condition is also true with no replicas.
 func managerObstacles(deployments []appsv1.Deployment) []pivot.Obstacle {
 	if len(deployments) == 0 {
 		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeManagerDown, "install it with clusterctl init",

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// operatorLabel and operatorValue are what the release of the Baremetal Operator (BMO) labels its Deployment with.
+	// operatorLabel and operatorValue are the label of the Deployment in a release of the Baremetal Operator (BMO).
 	operatorLabel, operatorValue = "webhook", "metal3-io-v1alpha1-baremetalhost"
 )
 
@@ -77,8 +77,7 @@ func (c *cluster) readSettings(ctx context.Context, deployment *appsv1.Deploymen
 	return read, nil
 }
 
-// operatorObstacles say that there is no Deployment of BMO, or which one has no available replica. Without BMO the
-// hosts are unmanaged.
+// operatorObstacles returns obstacles if no Deployment of BMO exists, or if one has no available replica.
 func (s *scope) operatorObstacles() []pivot.Obstacle {
 	if len(s.operators) == 0 {
 		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeOperatorMissing,
@@ -89,7 +88,7 @@ func (s *scope) operatorObstacles() []pivot.Obstacle {
 	return s.deadOperators()
 }
 
-// deadOperators name the Deployments of BMO without an available replica.
+// deadOperators returns obstacles for the Deployments of BMO without an available replica.
 func (s *scope) deadOperators() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, each := range s.operators {
@@ -102,8 +101,8 @@ func (s *scope) deadOperators() []pivot.Obstacle {
 	return found
 }
 
-// ironicObstacles compare the Ironic of BMO on both sides: BMO in the target acts on the hosts of a namespace without
-// spec.ironic as soon as they arrive, with whatever Ironic it has. The first row that fits counts.
+// ironicObstacles compares the Ironic of BMO on both sides: BMO in the target acts on the hosts of a namespace without
+// spec.ironic as soon as they arrive. The first row that matches counts.
 //
 //	serving spec.ironic  BMO of the target     BMO of the source                  obstacle
 //	any                  unknown Ironic        any                                IronicUnknown
@@ -144,7 +143,7 @@ func (a arrival) ironicObstacles() []obstacle {
 	return found
 }
 
-// sameIronic compares a BMO of the target with those of the source, where no VIP decides.
+// sameIronic compares a BMO of the target with the BMOs of the source, without a VIP.
 func (a arrival) sameIronic(there operator) []obstacle {
 	if len(a.from.operators) == 0 {
 		return at(sourceSide, []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeIronicUnknown,
@@ -186,7 +185,7 @@ func nameOf(infras []*infrav1.Metal3Cluster) string {
 	return pivot.Enumerate(slices.Compact(names))
 }
 
-// condition is one line about what the target brings for the hosts that arrive: BMO, its Ironic, and its kinds.
+// condition returns one line about the target: BMO, its Ironic, and its CRDs.
 func (a arrival) condition() string {
 	names := make([]string, 0, len(a.operators))
 	for _, each := range a.operators {

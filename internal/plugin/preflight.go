@@ -18,34 +18,34 @@ type preflight struct {
 
 	Namespace string `json:"namespace"`
 
-	// Ready says that clusterctl move would succeed now and lose nothing.
+	// Ready is true if clusterctl move would succeed now and lose nothing.
 	Ready bool `json:"ready"`
 
-	// Obstacles are what is in the way.
+	// Obstacles prevent the move.
 	Obstacles []obstacle `json:"obstacles"`
 
 	// Ignored are obstacles that the user ignores with --ignore.
 	Ignored []obstacle `json:"ignored,omitempty"`
 
-	// Notes are worth knowing and do not block the move.
+	// Notes do not block the move.
 	Notes []string `json:"notes"`
 
-	// Counted counts the objects of the source. It tells an empty namespace from a ready one.
+	// Counted counts the objects of the source. It distinguishes an empty namespace from a ready one.
 	Counted counts `json:"counted"`
 
 	// moving names the Clusters and hosts of the source. Machines may change while a command waits for them.
 	moving []string
 }
 
-// obstacle is one thing that is in the way, and where.
+// obstacle is an obstacle with its cluster.
 type obstacle struct {
-	// Cluster is source or target. Empty if it is about both.
+	// Cluster is source or target. Empty for both.
 	Cluster string `json:"cluster,omitempty"`
 
 	pivot.Obstacle `json:",inline"`
 }
 
-// String names the cluster too.
+// String includes the cluster.
 func (o obstacle) String() string {
 	if o.Cluster == "" {
 		return o.Obstacle.String()
@@ -53,7 +53,7 @@ func (o obstacle) String() string {
 	return o.Cluster + ": " + o.Obstacle.String()
 }
 
-// at returns obstacles with the cluster that they are in.
+// at adds the cluster to obstacles.
 func at(side string, found []pivot.Obstacle) []obstacle {
 	located := make([]obstacle, 0, len(found))
 	for _, each := range found {
@@ -73,7 +73,7 @@ func (c counts) String() string {
 	return fmt.Sprintf("%s, %s, %s", number(c.Clusters, "Cluster"), number(c.Machines, "Machine"), number(c.Hosts, "host"))
 }
 
-// waitEvery is how often preflight --wait and run look.
+// waitEvery is the interval of preflight --wait and run.
 const waitEvery = 5 * time.Second
 
 func setupPreflight(set *pflag.FlagSet) runner {
@@ -120,7 +120,7 @@ func setupPreflight(set *pflag.FlagSet) runner {
 	}
 }
 
-// plannedMove is what the preflight judges. Target may be nil.
+// plannedMove is the move that preflight judges. Target may be nil.
 type plannedMove struct {
 	source, target *cluster
 	namespace      string
@@ -145,8 +145,8 @@ func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
 	return judge(left, entered, m.ignored), nil
 }
 
-// await inspects until a verdict is final, or until the time is over. It returns the last verdict. The first one comes
-// however long it takes.
+// await inspects until a verdict is final, or until the timeout. It returns the last verdict. The timeout does not
+// bound the first inspection.
 func (m plannedMove) await(ctx context.Context, limit time.Duration, final func(preflight) bool) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -167,15 +167,15 @@ func (m plannedMove) await(ctx context.Context, limit time.Duration, final func(
 	return last, err
 }
 
-// isReady is final for a command that waits until nothing is in the way.
+// isReady is the final verdict of a command that waits until no obstacle exists.
 func isReady(verdict preflight) bool { return verdict.Ready }
 
-// passes returns true if obstacles exist, and each of them ends without a person.
+// passes returns true if obstacles exist, and all of them end without an administrator.
 func (p preflight) passes() bool {
 	return !p.Ready && !slices.ContainsFunc(p.Obstacles, func(each obstacle) bool { return !each.Code.Passes() })
 }
 
-// judge says whether what was seen can be moved. Without a target, only the source is judged.
+// judge returns whether the observed objects can be moved. Without a target, it judges only the source.
 func judge(source, target *scope, ignored ignorance) preflight {
 	verdict := preflight{
 		header: headerOf("PivotPreflight"), Namespace: source.namespace, Notes: []string{},
@@ -190,7 +190,7 @@ func judge(source, target *scope, ignored ignorance) preflight {
 	verdict.Obstacles = at(sourceSide, departure{source}.obstacles())
 	verdict.Notes = append(verdict.Notes, departure{source}.notes()...)
 	if target == nil {
-		verdict.Notes = append(verdict.Notes, "the target was not looked at: name it with --to-kubeconfig")
+		verdict.Notes = append(verdict.Notes, "the target was not checked: name it with --to-kubeconfig")
 	} else {
 		arriving := arrival{scope: target, from: source}
 		verdict.Obstacles = append(verdict.Obstacles, at(targetSide, arriving.obstacles())...)
@@ -202,10 +202,10 @@ func judge(source, target *scope, ignored ignorance) preflight {
 	return verdict
 }
 
-// ignorance are the codes of obstacles that the user ignores.
+// ignorance has the codes of obstacles that the user ignores.
 type ignorance []string
 
-// ignorable are the codes that a user may ignore: the plugin may not see what they are about.
+// ignorable returns the codes that a user may ignore, because the plugin may not be able to check them.
 func ignorable() []string {
 	return []string{
 		string(pivot.CodeIronicDiffers), string(pivot.CodeIronicUnknown), string(pivot.CodeOperatorMissing),
@@ -226,7 +226,7 @@ func (i ignorance) check() error {
 	return nil
 }
 
-// split parts obstacles into those that count and those that the user ignores.
+// split separates the obstacles that the user ignores.
 func (i ignorance) split(found []obstacle) (counted, ignored []obstacle) {
 	counted = []obstacle{}
 	for _, each := range found {

@@ -64,7 +64,7 @@ func (p preflight) write(writer io.Writer, form output) error {
 	if err := say(writer, head, p.Namespace); err != nil {
 		return err
 	}
-	if err := say(writer, "Looked at %s, %s and %s.\n", number(p.Counted.Clusters, "Cluster"),
+	if err := say(writer, "Read %s, %s and %s.\n", number(p.Counted.Clusters, "Cluster"),
 		number(p.Counted.Machines, "Machine"), number(p.Counted.Hosts, "host")); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (p preflight) write(writer io.Writer, form output) error {
 	return printTable(writer, rows)
 }
 
-// refuse tells why nothing was done. Forcible says that --force would do it all the same.
+// refuse prints the obstacles. Forcible is true if --force overrides them.
 func (c *handoverCommand) refuse(done handoverResult, forcible bool) error {
 	if c.form.machine() {
 		return c.form.write(c.result, done, false)
@@ -99,12 +99,12 @@ func (c *handoverCommand) refuse(done handoverResult, forcible bool) error {
 		}
 	}
 	if forcible {
-		return say(c.result, "\nTo do it all the same, use --force.")
+		return say(c.result, "\nTo ignore these reasons, use --force.")
 	}
 	return nil
 }
 
-// finish tells what was done, or would be.
+// finish prints the result, or the planned result.
 func (c *handoverCommand) finish(done handoverResult) error {
 	if c.form.machine() {
 		return c.form.write(c.result, done, false)
@@ -120,11 +120,11 @@ func (c *handoverCommand) finish(done handoverResult) error {
 	if done.Handover == nil || done.Handover.Done {
 		return nil
 	}
-	return say(c.result, "Not complete: %s.\nRun it again to go on waiting, or give the Ironic back with --undo.",
+	return say(c.result, "Not complete: %s.\nRun the command again to wait, or scale the Ironic up with --undo.",
 		done.Handover.Problem)
 }
 
-// sayScaled tells of the replicas, unless that was told when it happened.
+// sayScaled prints the replicas, unless they were printed at the time of the change.
 func (c *handoverCommand) sayScaled(done handoverResult) error {
 	switch {
 	case done.DryRun && !c.undo:

@@ -11,15 +11,15 @@ const (
 	// barWidth is how many characters the bar has.
 	barWidth = 24
 
-	// plainEvery is how often a writer that is no terminal gets a line about a stage.
+	// plainEvery is the interval between two lines about a stage for a writer that is not a terminal.
 	plainEvery = 10 * time.Second
 
-	// clearLine goes to the begin of the line of a terminal and clears it.
+	// clearLine moves to the begin of the line of a terminal and clears the line.
 	clearLine = "\r\x1b[2K"
 )
 
-// progress tells of the stages of a command: a bar on a terminal, lines elsewhere. What cannot be written is not told:
-// the work goes on.
+// progress prints the stages of a command: a bar on a terminal, lines elsewhere. A failed write does not stop the
+// command.
 type progress struct {
 	writer   io.Writer
 	terminal bool
@@ -36,7 +36,7 @@ func newProgress(writer io.Writer) *progress {
 	return &progress{writer: writer, terminal: isTerminal(writer), now: time.Now}
 }
 
-// begin begins a stage, and ends the one before. The same stage goes on, with a new total.
+// begin begins a stage, and ends the previous one. For the same stage, it sets the total.
 func (p *progress) begin(stage, unit string, total int) {
 	if stage == p.stage {
 		p.total = total
@@ -51,13 +51,13 @@ func (p *progress) begin(stage, unit string, total int) {
 	p.draw()
 }
 
-// at says how much of the stage is done, and what is done last or waited for.
+// at prints the progress of the stage, and the last or the awaited object.
 func (p *progress) at(done int, detail string) {
 	p.done, p.detail = done, detail
 	p.draw()
 }
 
-// end ends the stage with a line about it.
+// end ends the stage, and prints a line about it.
 func (p *progress) end() {
 	if p.stage == "" {
 		return
@@ -98,7 +98,7 @@ func (p *progress) draw() {
 	}
 }
 
-// line is the stage with its bar, counts, rate and time left.
+// line returns the stage with its bar, counts, rate and remaining time.
 func (p *progress) line() string {
 	if p.total <= 0 {
 		return fmt.Sprintf("%-11s %s", p.stage, seconds(p.now().Sub(p.began)))

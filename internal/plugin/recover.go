@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// lookEvery is how often a command looks whether the hosts run.
+// lookEvery is the interval in which a command reads whether the hosts run.
 const lookEvery = time.Second
 
 // recovery is a command that changes one side or both.
@@ -40,42 +40,42 @@ type recovery struct {
 	source, target *cluster
 	progress       *progress
 
-	// left and arrived are what was seen of the two sides last.
+	// left and arrived are the last observed objects of source and target.
 	left, arrived *scope
 
-	// staying say which hosts stay in the source, because a user created them during the move.
+	// staying are the hosts that stay in the source, because a user created them during the move.
 	staying []pivot.Obstacle
 
 	done outcome
 }
 
-// outcome is what a command has done.
+// outcome is the result of a command.
 type outcome struct {
 	header    `json:",inline"`
 	Namespace string `json:"namespace"`
 
-	// Course is how far the move had come when the command began. Empty if that does not matter.
+	// Course is the progress of the move when the command began. Empty if it does not matter.
 	Course course `json:"course,omitempty"`
 	DryRun bool   `json:"dryRun,omitempty"`
 
-	// Done is true if the command has done what it is for. Refusals say why not.
+	// Done is true if the command has completed. Refusals are the obstacles.
 	Done     bool       `json:"done"`
 	Refusals []obstacle `json:"refusals"`
 
-	// Actions are what was done, or what would be.
+	// Actions are the completed or planned actions.
 	Actions []string `json:"actions"`
 
-	// SafeToSwitchOff says whether the source may be switched off, and Because why not. Nil if that was not asked.
+	// SafeToSwitchOff is true if the source may be switched off. Because has the reason. Nil if it was not checked.
 	SafeToSwitchOff *bool      `json:"safeToSwitchOff,omitempty"`
 	Because         []obstacle `json:"because,omitempty"`
 }
 
-// setupRecovery makes a command of a function that works on both sides.
+// setupRecovery returns the setup of a command that changes both sides.
 func setupRecovery(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	return (&recovery{}).setup(set, kind, work)
 }
 
-// setupMove makes a command of a function that may move.
+// setupMove returns the setup of a command that may move objects.
 func setupMove(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	c := &recovery{}
 	c.ignored.add(set)
@@ -92,7 +92,7 @@ func (c *recovery) setup(set *pflag.FlagSet, kind string, work func(*recovery, c
 	})
 }
 
-// setupSource makes a command of a function that changes the source. The target is only read, if it is named.
+// setupSource returns the setup of a command that changes the source. It only reads the target.
 func setupSource(set *pflag.FlagSet, c *recovery, kind string, work func(context.Context) error) runner {
 	c.add(set)
 	return c.runner(kind, c.openSource, work)
@@ -107,7 +107,7 @@ func (c *recovery) add(set *pflag.FlagSet) {
 	c.form.add(set)
 }
 
-// addSingle adds the flags of a command that changes one side, and waits for nothing.
+// addSingle adds the flags of a command that changes one side and does not wait.
 func (c *recovery) addSingle(set *pflag.FlagSet) {
 	c.timeout = defaultTimeout
 	c.where.addOne(set, "file for the cluster; default: as kubectl finds it")
@@ -116,7 +116,7 @@ func (c *recovery) addSingle(set *pflag.FlagSet) {
 	c.form.add(set)
 }
 
-// runner makes a command of the function that connects and the one that works.
+// runner returns a command from a function that connects and a function that works.
 func (c *recovery) runner(kind string, open func(Environment) error, work func(context.Context) error) runner {
 	return func(ctx context.Context, environment Environment) (int, error) {
 		if err := open(environment); err != nil {
@@ -173,15 +173,15 @@ func (c *recovery) messages() io.Writer {
 	return c.environment.Output
 }
 
-// interrupted adds to an error what to do after an interrupt.
+// interrupted adds the next command to an error after an interrupt.
 func (c *recovery) interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("interrupted: %w; run the same command again to continue, or pivot abort to give the move up", err)
+	return fmt.Errorf("interrupted: %w; run the same command again to continue, or pivot abort to abort the move", err)
 }
 
-// look reads both sides and finds out how far the move has come.
+// look reads both sides and assesses the progress of the move.
 func (c *recovery) look(ctx context.Context) error {
 	var err error
 	if c.left, err = c.source.survey(ctx, c.where.namespace); err != nil {
@@ -208,7 +208,7 @@ func (c *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// equal compares all objects of the source with those of the target. The content of Secrets is not read.
+// equal compares all objects of the source with those of the target. It does not read the content of Secrets.
 func (c *recovery) equal(ctx context.Context) (bool, error) {
 	for _, each := range removals(c.left, c.arrived) {
 		if each.kind == secretKind() {
@@ -236,19 +236,19 @@ func (r removal) whole() *unstructured.Unstructured {
 	return whole
 }
 
-// refuse says why nothing is done.
+// refuse adds an obstacle.
 func (c *recovery) refuse(side string, found ...pivot.Obstacle) error {
 	c.done.Refusals = append(c.done.Refusals, at(side, found)...)
 	return nil
 }
 
-// wrongStage says that the command does not fit how far the move has come.
+// wrongStage adds the obstacle that the command does not match the progress of the move.
 func (c *recovery) wrongStage(remedy, message string) error {
 	return c.refuse("", pivot.AboutNamed("Namespace", "", c.where.namespace).Blocks(pivot.CodeWrongStage, remedy,
 		"%s", message))
 }
 
-// act notes what is done, and does it unless it is a dry run.
+// act records an action, and does it unless this is a dry run.
 func (c *recovery) act(do func() error, format string, values ...any) error {
 	what := fmt.Sprintf(format, values...)
 	c.done.Actions = append(c.done.Actions, what)
@@ -263,8 +263,8 @@ func (c *recovery) act(do func() error, format string, values ...any) error {
 	return c.progress.say("%s", what)
 }
 
-// unpause lets the Clusters of one side run: first ClusterClasses, then Clusters, as clusterctl does. A Cluster that
-// has changed since it was read stays paused.
+// unpause unpauses the ClusterClasses of one side, then its Clusters, as clusterctl does. A Cluster that has changed
+// since the last read stays paused.
 func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error {
 	for _, name := range seen.pausedClasses {
 		class := &clusterv1.ClusterClass{}

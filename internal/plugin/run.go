@@ -21,7 +21,7 @@ func setupRun(set *pflag.FlagSet) runner {
 	return run
 }
 
-// run moves a namespace, from wherever the move stands.
+// run moves a namespace, or continues its move.
 func (c *recovery) run(ctx context.Context) error {
 	switch c.done.Course {
 	case courseCopying, courseDeleting:
@@ -38,7 +38,7 @@ func (c *recovery) run(ctx context.Context) error {
 	return c.begin(ctx)
 }
 
-// begin moves what no other move has begun: it judges, asks, waits and moves.
+// begin begins a move: it judges, asks for confirmation, waits and moves.
 func (c *recovery) begin(ctx context.Context) error {
 	verdict, err := c.judge(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *recovery) begin(ctx context.Context) error {
 	return c.transfer(ctx)
 }
 
-// judge judges the move by what was seen of both sides.
+// judge judges the move by the observed objects of both sides.
 func (c *recovery) judge(ctx context.Context) (preflight, error) {
 	if err := c.source.compareFields(ctx, c.left, c.arrived); err != nil {
 		return preflight{}, err
@@ -71,7 +71,7 @@ func (c *recovery) judge(ctx context.Context) (preflight, error) {
 	return judge(c.left, c.arrived, c.ignored), nil
 }
 
-// askMove asks whether to move. It asks before a wait: the user need not stay.
+// askMove asks for confirmation of the move, before it waits.
 func (c *recovery) askMove(verdict preflight) error {
 	question := fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)
 	if verdict.Ready {
@@ -85,8 +85,8 @@ func (c *recovery) askMove(verdict preflight) error {
 	return c.ask(question)
 }
 
-// awaitPassing judges again, waits while each obstacle ends without a person, and returns the last verdict. It asks
-// again if other Clusters or hosts would move than the user has confirmed.
+// awaitPassing judges again, waits while each obstacle ends without an administrator, and returns the last verdict. It
+// asks again if other Clusters or hosts would move than the user has confirmed.
 func (c *recovery) awaitPassing(ctx context.Context, confirmed preflight) (preflight, error) {
 	c.progress.begin("Preflight", "", 0)
 	verdict, err := c.await(ctx, func(verdict preflight) bool { return !verdict.passes() })
@@ -101,7 +101,7 @@ func (c *recovery) awaitPassing(ctx context.Context, confirmed preflight) (prefl
 	return verdict, c.askMove(verdict)
 }
 
-// difference says which names are new, and which are gone.
+// difference describes which names are new, and which are gone.
 func difference(before, after []string) []string {
 	var changed []string
 	for _, name := range after {
@@ -117,14 +117,14 @@ func difference(before, after []string) []string {
 	return changed
 }
 
-// await inspects until a verdict is final or the time is over. It says what is in the way, as often as that changes.
+// await inspects until a verdict is final, or until the timeout. It prints the obstacles when they change.
 func (c *recovery) await(ctx context.Context, final func(preflight) bool) (preflight, error) {
 	told := ""
 	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored}
 	return planned.await(ctx, c.timeout, func(verdict preflight) bool {
 		if line := pivot.Enumerate(verdict.Obstacles); line != told && line != "" {
 			told = line
-			// What cannot be written is not told: the wait goes on.
+			// A failed write does not end the wait.
 			_ = c.progress.say("Waiting: %s", line)
 		}
 		return final(verdict)
@@ -156,14 +156,14 @@ func (c *recovery) transfer(ctx context.Context) error {
 		}
 	}
 	if err := c.clusterctlMove(ctx, total); err != nil {
-		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume or give up with pivot abort",
+		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume, or abort with pivot abort",
 			err)
 	}
 	c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
 	return c.arrive(ctx)
 }
 
-// arrive waits until the hosts run in the target, and says whether the source may be switched off.
+// arrive waits until the hosts run in the target, and checks whether the source may be switched off.
 func (c *recovery) arrive(ctx context.Context) error {
 	if err := c.finish(ctx, c.target); err != nil || c.dryRun {
 		return err
@@ -176,7 +176,7 @@ func (c *recovery) arrive(ctx context.Context) error {
 	return nil
 }
 
-// report prints what was done.
+// report prints the actions.
 func (c *recovery) report() error {
 	if c.form.machine() {
 		return c.form.write(c.environment.Output, c.done, false)
@@ -208,7 +208,7 @@ func (c *recovery) report() error {
 	return problem
 }
 
-// safety says whether the source may be switched off, and why. Empty if that was not asked.
+// safety returns whether the source may be switched off, and why. Empty if it was not checked.
 func (o outcome) safety() string {
 	switch {
 	case o.SafeToSwitchOff == nil:

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// departure judges the cluster that is left.
+// departure judges the source.
 type departure struct{ *scope }
 
 func (s departure) obstacles() []pivot.Obstacle {
@@ -48,7 +48,7 @@ func (s departure) nothingToMove() pivot.Obstacle {
 		"no Cluster has a Metal3Cluster, so the manager does not pause the %d hosts and keep their status", len(s.hosts))
 }
 
-// facts are those that all Metal3Clusters of the namespace share.
+// facts returns the facts that all Metal3Clusters of the namespace share.
 func (s departure) facts() pivot.MoveFacts {
 	facts := pivot.MoveFacts{
 		Namespace: s.namespace, Hosts: s.hosts, Around: s.around,
@@ -79,7 +79,7 @@ func ownsMachines(kind schema.GroupKind) bool {
 		slices.Contains([]string{"MachineDeployment", "MachineSet", "MachinePool"}, kind.Kind)
 }
 
-// others are the objects that could move and are not read for other reasons, by what messages call them.
+// others returns the other objects that could move, by their names in messages.
 func (s departure) others() map[string]metav1.Object {
 	others := map[string]metav1.Object{}
 	for kind, objects := range s.objects {
@@ -95,7 +95,7 @@ func (s departure) others() map[string]metav1.Object {
 	return others
 }
 
-// endpointObstacles are those of one Metal3Cluster alone. They name it where there are several.
+// endpointObstacles returns the obstacles of the endpoint of one Metal3Cluster. They name it if there are several.
 func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	bare, unknown := pivot.BareNodes(infra)
 	found := pivot.EndpointObstacles(pivot.EndpointFacts{
@@ -110,9 +110,9 @@ func (s departure) endpointObstacles(infra *infrav1.Metal3Cluster) []pivot.Obsta
 	return found
 }
 
-// conflictObstacles names conflicting users of the VIP or the virtual router ID of the Ironic endpoint. The manager
-// compares the Metal3Clusters of all namespaces that it watches. Until it has done so, the obstacle of an endpoint that
-// is not observed yet stands for the conflict.
+// conflictObstacles returns obstacles for conflicting users of the VIP or the virtual router ID of the Ironic endpoint.
+// The manager compares the Metal3Clusters of all namespaces that it watches. Until it has done so, the obstacle of an
+// endpoint that is not observed yet stands for the conflict.
 func conflictObstacles(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointUniqueCondition)
 	if infra.Spec.Ironic == nil || condition == nil || condition.Status == metav1.ConditionTrue ||
@@ -128,8 +128,8 @@ func aboutInfra(infra *infrav1.Metal3Cluster) pivot.Subject {
 	return pivot.About("Metal3Cluster", infra)
 }
 
-// managerDoubts are what the manager finds that cannot be seen from here, such as what runs on the nodes. It is asked
-// last: while something else is in the way, it says the same.
+// managerDoubts returns the obstacles that only the manager observes, such as the pods of the nodes. It is called last,
+// because ReadyForMove repeats the other obstacles.
 func managerDoubts(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.ReadyForMoveCondition)
 	switch {
@@ -154,7 +154,7 @@ func (s departure) notes() []string {
 		case unowned(host):
 			notes = append(notes, fmt.Sprintf("host %s runs an image and serves no machine: it moves as it is", host.Name))
 		case host.Status.ErrorType != "":
-			notes = append(notes, fmt.Sprintf("host %s has a %s, and goes on with it in the target", host.Name,
+			notes = append(notes, fmt.Sprintf("host %s has a %s, and keeps it in the target", host.Name,
 				host.Status.ErrorType))
 		}
 	}
@@ -173,12 +173,12 @@ func (s departure) notes() []string {
 	return notes
 }
 
-// unowned says whether a host runs an image that no machine has given it.
+// unowned returns true for a host with an image and without a Metal3Machine.
 func unowned(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.Provisioning.State == bmov1alpha1.StateProvisioned && host.Spec.ConsumerRef == nil
 }
 
-// unowned names objects that nothing takes along, and that nothing may need: only a person knows.
+// unowned returns notes about objects that do not move. Only an administrator knows whether they are required.
 func (s departure) unowned() []string {
 	var notes []string
 	for _, definition := range s.definitions {

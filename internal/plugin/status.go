@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// defaultInterval is how often status --watch looks.
+	// defaultInterval is the interval of status --watch.
 	defaultInterval = 2 * time.Second
 
-	// clearScreen goes to the top left corner of a terminal and clears what is below.
+	// clearScreen moves to the top left corner of a terminal and clears the screen.
 	clearScreen = "\x1b[H\x1b[2J"
 )
 
@@ -91,7 +91,7 @@ func (c *statusCommand) run(ctx context.Context, environment Environment) (int, 
 	if c.watch {
 		return c.follow(ctx, c.reporter(environment.Output))
 	}
-	// What answers is shown even if the other side does not. The error makes the exit code.
+	// A side that answers is printed even if the other side does not answer. The error sets the exit code.
 	seen, err := c.look(ctx)
 	if c.form.machine() {
 		return exitDone, errors.Join(err, c.form.write(environment.Output, seen, false))
@@ -110,7 +110,7 @@ func (c *statusCommand) follow(ctx context.Context, report func(view) error) (in
 	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
 	for {
-		// A side that does not answer is part of what is seen.
+		// The view has the error of a side that does not answer.
 		seen, _ := c.look(limited)
 		if limited.Err() == nil {
 			if err := report(seen); err != nil {
@@ -131,7 +131,7 @@ func (c *statusCommand) follow(ctx context.Context, report func(view) error) (in
 	}
 }
 
-// goals say whether what --until waits for is reached.
+// goals returns whether the goal of --until is reached.
 func goals() map[string]func(view) bool {
 	return map[string]func(view) bool{
 		untilParked:  func(v view) bool { return v.Source.parked() || v.arrived() },
@@ -183,7 +183,7 @@ func (s *sideView) adopted() bool {
 	})
 }
 
-// look sees both sides. The error tells of those that could not be seen; they are in the view as well.
+// look reads both sides. The error names the sides that do not answer. The view has them, too.
 func (c *statusCommand) look(ctx context.Context) (view, error) {
 	seen := view{header: headerOf("PivotStatus")}
 	var first, second error
@@ -213,7 +213,7 @@ func (c *statusCommand) side(ctx context.Context, from *cluster) (*sideView, err
 	return summarize(sights), nil
 }
 
-// reporter returns what tells of each view that is seen one after the other.
+// reporter returns a function that prints each view.
 func (c *statusCommand) reporter(writer io.Writer) func(view) error {
 	switch {
 	case c.form.machine():
@@ -230,7 +230,7 @@ func (c *statusCommand) reporter(writer io.Writer) func(view) error {
 	}
 }
 
-// reportDocuments writes a view that differs from the one before.
+// reportDocuments writes a view that differs from the previous one.
 func reportDocuments(writer io.Writer, form output) func(view) error {
 	var last []byte
 	return func(seen view) error {
@@ -249,14 +249,14 @@ func reportDocuments(writer io.Writer, form output) func(view) error {
 	}
 }
 
-// lineReport remembers what was told, to tell only what has changed.
+// lineReport records the printed lines, to print only changes.
 type lineReport struct {
 	writer io.Writer
 
-	// cells are those that were last told of each subject and fact. Nil until something was told.
+	// cells are the last printed cells of each subject and fact. Nil before the first print.
 	cells map[[2]string][]string
 
-	// lines are those below the table.
+	// lines are the lines below the table.
 	lines sets.Set[string]
 }
 
@@ -276,7 +276,7 @@ func reportLines(writer io.Writer) func(view) error {
 	}
 }
 
-// compare remembers what is seen, and returns what differs from before. A side that was not seen differs in nothing.
+// compare records a view, and returns its differences from the previous one. A side that does not answer has none.
 func (r *lineReport) compare(seen view) [][]string {
 	var changed [][]string
 	subjects := sets.New[string]()
@@ -323,7 +323,7 @@ func (r *lineReport) differs(now row) bool {
 	return differs
 }
 
-// hostRows are the phases of all hosts. Each row can stand alone.
+// hostRows returns the phases of all hosts. Each row has the names of its columns.
 func (v view) hostRows() []row {
 	var rows []row
 	pairs := v.pairs()
@@ -333,8 +333,8 @@ func (v view) hostRows() []row {
 	return rows
 }
 
-// write prints the namespaces, the Clusters, the hosts, and what to know. Brief leaves out hosts that wait for nothing,
-// as does a table of namespaces.
+// write prints the namespaces, the Clusters, the hosts, and notes. It omits hosts that do not wait if brief is true, or
+// if there is a table of namespaces.
 func (v view) write(writer io.Writer, wide, brief bool) error {
 	head := []string{"CLUSTER", "WHAT", "STATE"}
 	if v.Target != nil {

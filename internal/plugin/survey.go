@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// scope is all that decides about a move, of one of the two clusters.
+// scope has the facts about a move of one of the two clusters.
 type scope struct {
 	*sight
 
@@ -29,7 +29,7 @@ type scope struct {
 	machines                    []*clusterv1.Machine
 	remediations, pausedClasses []string
 
-	// openPools are the names of IPPools that the target would not protect.
+	// openPools are the names of IPPools with allocated addresses and without spec.clusterName.
 	openPools []string
 
 	// naming are Metal3Machines and their templates, BMCEventSubscriptions and HostClaims, which name Secrets.
@@ -37,13 +37,13 @@ type scope struct {
 
 	definitions []definition
 
-	// fieldObstacles say which fields of the hosts that arrive the definition here lacks.
+	// fieldObstacles are the fields that hosts use and that the CRD of this cluster lacks.
 	fieldObstacles []pivot.Obstacle
 
-	// dependants say which other namespaces depend on the Ironics of the namespace.
+	// dependants are the other namespaces that depend on the Ironics of the namespace.
 	dependants []string
 
-	// providers are what clusterctl has installed.
+	// providers are the providers that clusterctl has installed.
 	providers []clusterctlv1.Provider
 
 	// operators are the Deployments of the Baremetal Operator (BMO) that manage the hosts of the namespace.
@@ -52,15 +52,15 @@ type scope struct {
 	// everywhere are the Metal3Clusters of all namespaces: BMO has one Ironic for all of them.
 	everywhere []*infrav1.Metal3Cluster
 
-	// managerObstacles say what is wrong with the manager of this provider. Empty if it runs.
+	// managerObstacles are the obstacles of the manager of this provider. Empty if it runs.
 	managerObstacles []pivot.Obstacle
 
-	// objects are all that could move, by kind. Secrets are apart: they move one by one.
+	// objects are all objects that could move, by kind, without Secrets.
 	objects map[schema.GroupKind]belongings
 	secrets belongings
 }
 
-// definition is what counts of a CustomResourceDefinition.
+// definition has the relevant parts of a CustomResourceDefinition.
 type definition struct {
 	Name, Storage string
 	Kind          schema.GroupKind
@@ -70,7 +70,7 @@ type definition struct {
 	schema *apiextensionsv1.JSONSchemaProps
 }
 
-// moves says whether clusterctl looks at the kind.
+// moves returns true if clusterctl discovers the kind.
 func (d definition) moves() bool {
 	_, labelled := d.Labels[infrav1.DiscoverLabel]
 	return labelled || len(pivot.MoveLabels(d.Name)) > 0
@@ -79,7 +79,7 @@ func (d definition) moves() bool {
 // belongings are the objects of one kind, by name.
 type belongings map[string]*metav1.PartialObjectMetadata
 
-// survey reads all that decides about a move of a namespace. Of a target it accepts that kinds are not installed.
+// survey reads the facts about a move of a namespace. A target may lack kinds.
 func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) {
 	seen, err := c.lookLeniently(ctx, namespace)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *cluster) readMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNaming reads what names Secrets and is nothing of ours. Not every BMO has these kinds.
+// readNaming reads objects of other projects that name Secrets. Not every BMO has their kinds.
 func (c *cluster) readNaming(ctx context.Context, s *scope) error {
 	var subscriptions bmov1alpha1.BMCEventSubscriptionList
 	if err := c.client.List(ctx, &subscriptions, client.InNamespace(s.namespace)); err != nil && !lacksKind(err) {
@@ -178,7 +178,7 @@ func (c *cluster) readNaming(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNames reads what counts by its name.
+// readNames reads the objects of which only the name counts.
 func (c *cluster) readNames(ctx context.Context, s *scope) error {
 	remediations, err := c.list(ctx, infrav1.GroupVersion.WithKind("Metal3Remediation"), s.namespace)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *cluster) readNames(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readProviders reads what clusterctl has installed. It may have installed nothing, in either cluster.
+// readProviders reads the providers that clusterctl has installed, if any.
 func (c *cluster) readProviders(ctx context.Context, s *scope) error {
 	var list clusterctlv1.ProviderList
 	err := c.client.List(ctx, &list)
@@ -217,7 +217,7 @@ func (c *cluster) readProviders(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readObjects reads names, labels and owners of all that could move. The content of a Secret is not asked for.
+// readObjects reads the metadata of all objects that could move. It does not read the content of Secrets.
 func (c *cluster) readObjects(ctx context.Context, s *scope) error {
 	s.objects = map[schema.GroupKind]belongings{}
 	for _, kind := range s.definitions {
@@ -249,7 +249,7 @@ func (c *cluster) list(
 	return list.Items, nil
 }
 
-// missing ignores, for a target, that a kind is not installed: that is reported as such.
+// missing ignores the error of a kind that a target lacks: definitionObstacles reports it.
 func (c *cluster) missing(err error) error {
 	if c.side == targetSide && lacksKind(err) {
 		return nil
@@ -265,7 +265,7 @@ func byName(objects []metav1.PartialObjectMetadata) belongings {
 	return named
 }
 
-// ours says whether a definition is of BMO, of its address manager, or of this provider.
+// ours returns true for a CRD of BMO, of its address manager, or of this provider.
 func (d definition) ours() bool {
 	return d.Kind.Group == "metal3.io" || strings.HasSuffix(d.Kind.Group, ".metal3.io") ||
 		d.Kind.Group == infrav1.GroupVersion.Group && strings.HasPrefix(d.Kind.Kind, "Metal3")

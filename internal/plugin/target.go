@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// arrival judges the cluster that is moved to, by what is to arrive there.
+// arrival judges the target by the objects that arrive there.
 type arrival struct {
 	*scope
 	from *scope
@@ -33,8 +33,8 @@ func (a arrival) obstacles() []pivot.Obstacle {
 		a.overwritten(), a.abandoned(), a.endpointObstacles())
 }
 
-// definitionObstacles compares the kinds of BMO, of this provider, and the one that clusterctl looks at itself, and the
-// fields of hosts. Other providers are compared by the versions that clusterctl has installed.
+// definitionObstacles compares the kinds of BMO and of this provider, the kind Cluster, and the fields of hosts.
+// providerObstacles compares the other providers by version.
 func (a arrival) definitionObstacles() []pivot.Obstacle {
 	there := map[string]definition{}
 	for _, known := range a.definitions {
@@ -64,8 +64,8 @@ func clusterKind() schema.GroupKind {
 	return schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}
 }
 
-// providerObstacles is the comparison that clusterctl makes: each provider of the source has to be in the target, and
-// to be at least as new.
+// providerObstacles compares the providers as clusterctl does: the target must have each provider of the source, in the
+// same version or a newer one.
 func (a arrival) providerObstacles() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for i := range a.from.providers {
@@ -113,8 +113,8 @@ func (a arrival) newest(wanted *clusterctlv1.Provider) (newest *version.Version,
 	return newest, nil
 }
 
-// overwritten names the objects of the target that clusterctl would overwrite because they have the same name, although
-// they belong to another owner.
+// overwritten returns obstacles for objects of the target with another owner and the name of an object that arrives.
+// clusterctl would overwrite them.
 func (a arrival) overwritten() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, kind := range a.from.kinds() {
@@ -135,8 +135,8 @@ func (a arrival) overwritten() []pivot.Obstacle {
 	return slices.Concat(found, a.otherHosts(), a.otherEndpoints())
 }
 
-// abandoned names the objects that an earlier move has left in the target, and that are no longer in the source. They
-// would come alive when clusterctl unpauses the Cluster: a Machine that was deleted in the meantime would be back.
+// abandoned returns obstacles for leftovers of an earlier move that the source has lost. Controllers would reconcile
+// them when clusterctl unpauses the Cluster: a Machine that was deleted since would exist again.
 func (a arrival) abandoned() []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, object := range a.onlyHere() {
@@ -149,8 +149,8 @@ func (a arrival) abandoned() []pivot.Obstacle {
 	return found
 }
 
-// halfDeleted says that an object that arrives is being deleted here: the deletion would go on after the move. Hosts
-// are judged by what BMO would do.
+// halfDeleted returns the obstacle of an object that is being deleted here, because the deletion would continue after
+// the move. It ignores hosts.
 func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
 	if there.DeletionTimestamp.IsZero() || kind == "BareMetalHost" {
 		return nil
@@ -215,7 +215,7 @@ func (a arrival) namedBy(secret string) string {
 	return ""
 }
 
-// belongsTo is the Cluster that an object says it belongs to. Empty if it does not say.
+// belongsTo returns the name of the Cluster of an object. Empty if the object names none.
 func belongsTo(object metav1.Object) string {
 	if name := object.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		return name
@@ -228,7 +228,7 @@ func belongsTo(object metav1.Object) string {
 	return ""
 }
 
-// otherHosts names hosts that are another machine under the same name, and those that an earlier move has left.
+// otherHosts returns obstacles for hosts with the same name and another BMC, and for leftovers of an earlier move.
 func (a arrival) otherHosts() []pivot.Obstacle {
 	arriving := map[string]*bmov1alpha1.BareMetalHost{}
 	for _, host := range a.from.hosts {
@@ -252,7 +252,7 @@ func (a arrival) otherHosts() []pivot.Obstacle {
 	return found
 }
 
-// otherEndpoints names Metal3Clusters that are another cluster under the same name.
+// otherEndpoints returns obstacles for Metal3Clusters with the same name and another endpoint.
 func (a arrival) otherEndpoints() []pivot.Obstacle {
 	arriving := map[string]*infrav1.Metal3Cluster{}
 	for _, infra := range a.from.infras {
@@ -270,7 +270,7 @@ func (a arrival) otherEndpoints() []pivot.Obstacle {
 	return found
 }
 
-// endpointObstacles judges what the target says of the endpoint, if an earlier move has left a Metal3Cluster there. The
+// endpointObstacles judges the endpoint conditions of a Metal3Cluster that an earlier move has left in the target. The
 // manager does not update the conditions of a paused one, such as a leftover of an aborted move.
 func (a arrival) endpointObstacles() []pivot.Obstacle {
 	var found []pivot.Obstacle

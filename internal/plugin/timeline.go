@@ -25,18 +25,18 @@ const (
 	// holderChanged is the reason of the event of a handover.
 	holderChanged = "IronicHolderChanged"
 
-	// defaultSince is how long an API server keeps events by default.
+	// defaultSince is the time for which an API server keeps events by default.
 	defaultSince = time.Hour
 )
 
-// history is what the events of both sides tell of a move.
+// history has the events of a move on both sides.
 type history struct {
 	header `json:",inline"`
 
 	Namespace string     `json:"namespace"`
 	Events    []happened `json:"events"`
 
-	// Missing are the sides that did not answer: a source that is switched off has no events to tell any more.
+	// Missing are the sides that did not answer, such as a source that is switched off.
 	Missing []missing `json:"missing,omitempty"`
 }
 
@@ -82,8 +82,7 @@ func setupTimeline(set *pflag.FlagSet) runner {
 	}
 }
 
-// readHistory reads the events of the sides that are named. It returns an error if no side answers, or if there is no
-// event.
+// readHistory reads the events of the named sides. It returns an error if no side answers, or if there is no event.
 func readHistory(ctx context.Context, sides []*cluster, namespace string, since time.Duration) (history, error) {
 	seen := history{header: headerOf("PivotTimeline"), Namespace: namespace, Events: []happened{}}
 	var answered bool
@@ -113,7 +112,7 @@ func readHistory(ctx context.Context, sides []*cluster, namespace string, since 
 	}
 }
 
-// readEvents reads what the manager has told of hosts and Metal3Clusters.
+// readEvents reads the events of the manager about hosts and Metal3Clusters.
 func (c *cluster) readEvents(ctx context.Context, namespace string, since time.Time) ([]happened, error) {
 	var list eventsv1.EventList
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -137,7 +136,7 @@ func (c *cluster) readEvents(ctx context.Context, namespace string, since time.T
 	return found, nil
 }
 
-// timeOf is when an event happened last.
+// timeOf returns the last time of an event.
 func timeOf(event *eventsv1.Event) time.Time {
 	switch {
 	case event.Series != nil:
@@ -149,7 +148,7 @@ func timeOf(event *eventsv1.Event) time.Time {
 	}
 }
 
-// phaseAfter is the phase of a host after an event, by the reason of the event.
+// phaseAfter returns the phase of a host after an event, by the reason of the event.
 func phaseAfter() map[string]pivot.Phase {
 	return map[string]pivot.Phase{
 		"PausedForMove":           pivot.PhaseParking,
@@ -164,7 +163,7 @@ func phaseAfter() map[string]pivot.Phase {
 	}
 }
 
-// warn says which side did not answer.
+// warn prints which side did not answer.
 func (h history) warn(writer io.Writer) error {
 	var problem error
 	for _, side := range h.Missing {
@@ -238,7 +237,7 @@ func (h history) page() timeline.Page {
 	return page
 }
 
-// prevailing is the phase that most hosts are in. Of several, the first in the order of phases.
+// prevailing returns the phase of most hosts. Of several, it returns the first in the order of phases.
 func prevailing(phases map[string]string) string {
 	counts := map[string]int{}
 	for _, phase := range phases {

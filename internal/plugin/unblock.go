@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// unblocking is the command that removes block-move where no manager of this provider does.
+// unblocking is the command unblock.
 type unblocking struct {
 	recovery
 	all bool
@@ -56,7 +56,7 @@ func (c *unblocking) unblock(ctx context.Context) error {
 	return nil
 }
 
-// judge reads the Metal3Clusters, and returns what unblockable says of them.
+// judge reads the Metal3Clusters, and calls unblockable.
 func (c *unblocking) judge(ctx context.Context) ([]*infrav1.Metal3Cluster, []pivot.Obstacle, error) {
 	namespace := c.where.namespace
 	if c.all {
@@ -78,7 +78,7 @@ func (c *unblocking) judge(ctx context.Context) ([]*infrav1.Metal3Cluster, []piv
 	return blocked, refusals, nil
 }
 
-// isManaged returns true if the manager of this provider runs, or is to run: during a rollout no replica may be
+// isManaged returns true if the manager of this provider runs, or will run: during a rollout no replica may be
 // available. A manager of CAPM3 has the same label, but its definition of a Metal3Cluster has no spec.ironic.
 func (c *unblocking) isManaged(ctx context.Context) (bool, error) {
 	managers, err := c.source.managers(ctx)
@@ -94,7 +94,7 @@ func (c *unblocking) isManaged(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// mayRun returns true for a Deployment that has Pods, or is to have some.
+// mayRun returns true for a Deployment that has Pods, or requires some.
 func mayRun(deployment appsv1.Deployment) bool {
 	return replicas(&deployment) > 0 || deployment.Status.Replicas > 0
 }
@@ -105,7 +105,7 @@ func hasIronic(found definition) bool {
 }
 
 // unblockable returns the Metal3Clusters with block-move, or why it must stay. Runs says that the manager of this
-// provider runs. The first row that fits counts.
+// provider runs. The first row that matches counts.
 //
 //	manager of this provider  Metal3Cluster                       block-move
 //	any                       without it, or managed externally   nothing to do

@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// unpausing is the command that ends the pause of Clusters or of hosts.
+// unpausing is the command unpause.
 type unpausing struct {
 	recovery
 	clusters, hosts []string
@@ -43,7 +43,7 @@ func setupUnpause(set *pflag.FlagSet) runner {
 	})
 }
 
-// unpauseClusters lets paused Clusters run in the source, with their ClusterClasses.
+// unpauseClusters unpauses Clusters in the source, with their ClusterClasses.
 func (c *unpausing) unpauseClusters(ctx context.Context) error {
 	var resumed *scope
 	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
@@ -64,7 +64,7 @@ func (c *unpausing) unpauseClusters(ctx context.Context) error {
 	return c.finish(ctx, c.source, c.clusters...)
 }
 
-// judgeClusters reads both sides, and returns what is to be unpaused, or why not.
+// judgeClusters reads both sides, and returns the Clusters to unpause, or obstacles.
 func (c *unpausing) judgeClusters(ctx context.Context) (*scope, []pivot.Obstacle, error) {
 	var err error
 	if c.left, err = c.source.survey(ctx, c.where.namespace); err != nil {
@@ -100,8 +100,8 @@ func unpausedNames(resumed *scope) []string {
 	return names
 }
 
-// heldByOthers names the paused hosts that Clusters besides the named ones hold back. No names mean all Clusters. The
-// first row that fits counts.
+// heldByOthers returns the paused hosts that wait for other Clusters than the named ones. No names mean all Clusters.
+// The first row that matches counts.
 //
 //	paused host                                          held by others
 //	serves another Cluster                               yes
@@ -128,7 +128,7 @@ func heldByOthers(seen *sight, names []string) []string {
 	return held
 }
 
-// tellHeld says which hosts stay paused because of other Clusters.
+// tellHeld prints which hosts stay paused because of other Clusters.
 func (c *recovery) tellHeld(held []string) error {
 	if len(held) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (c *recovery) tellHeld(held []string) error {
 }
 
 // unpausable returns the paused Clusters of a side that may run there, or why not. Only are the names of those that the
-// user wants; none means all. There is nil if the other side is not named. The first row that fits counts for each.
+// user wants; none means all. There is nil if the other side is not named. The first row that matches counts for each.
 //
 //	Cluster    its objects here                      the other side             runs
 //	runs       any                                   any                        already
@@ -194,7 +194,7 @@ func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluste
 	}
 }
 
-// goneSince names the objects that a move that is under way knows and that are not here: they have not arrived, or have
+// goneSince returns the objects that the record of a move has and that are missing here: they have not arrived, or have
 // left.
 func goneSince(here *scope, departed pivot.Departure) []string {
 	var gone []string
@@ -221,7 +221,7 @@ func goneSince(here *scope, departed pivot.Departure) []string {
 	return gone
 }
 
-// unpauseHosts ends the pause of hosts that wait for a Cluster or an Ironic that does not come.
+// unpauseHosts unpauses hosts that wait for a Cluster or an Ironic that does not arrive.
 func (c *unpausing) unpauseHosts(ctx context.Context) error {
 	var chosen []*bmov1alpha1.BareMetalHost
 	var around []pivot.Neighbour

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// view is where clusters and hosts are. It holds no time, so that two views of the same state are the same.
+// view is the state of clusters and hosts. It has no time, so that two views of the same state are equal.
 type view struct {
 	header `json:",inline"`
 
@@ -28,19 +28,19 @@ type view struct {
 	Target *sideView `json:"target,omitempty"`
 
 	// Namespaces are in the order in which to move them. Empty without --all-namespaces, without a target, and while one
-	// side was not seen.
+	// side does not answer.
 	Namespaces []namespaceView `json:"namespaces,omitempty"`
 }
 
-// sideView is what was seen of one cluster.
+// sideView is the observed state of one cluster.
 type sideView struct {
-	// Problem says why nothing was seen. Empty if something was.
+	// Problem is the error of the read. Empty if the cluster was read.
 	Problem string `json:"problem,omitempty"`
 
 	// Clusters are in the order of their namespaces and names.
 	Clusters []clusterView `json:"clusters"`
 
-	// Free are the hosts that serve no Cluster that is there, by namespace.
+	// Free are the hosts that serve no Cluster of this side, by namespace.
 	Free []freeView `json:"free"`
 
 	// Hosts are in the order of their namespaces and names.
@@ -52,7 +52,7 @@ type clusterView struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 
-	// Paused says that the Cluster is paused.
+	// Paused is true if the Cluster is paused.
 	Paused bool `json:"paused"`
 
 	// ReadyForMove is the condition of this name. Empty if the manager has not set it.
@@ -63,14 +63,14 @@ type clusterView struct {
 	// Move is the stage of the move that is under way, from condition MoveInProgress. Empty if the manager has not set it.
 	Move string `json:"move,omitempty"`
 
-	// Ironic is what was seen of the Ironic endpoint. Nil where the provider manages none.
+	// Ironic is the observed Ironic endpoint. Nil without spec.ironic.
 	Ironic *ironicView `json:"ironic,omitempty"`
 
-	// Hosts of the Cluster, and how many of them are in which phase.
+	// Hosts is the number of hosts of the Cluster, and their number in each phase.
 	Hosts  int                 `json:"hosts"`
 	Phases map[pivot.Phase]int `json:"phases"`
 
-	// Notes are what to know about it that nothing has to be done for.
+	// Notes require no action.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -84,8 +84,8 @@ type ironicView struct {
 	Armed     int `json:"armed"`
 	PodsReady int `json:"podsReady"`
 
-	// KnownHosts is how many hosts of the Cluster the Ironic knows that answers. Nil if that is not ours. ExpectedHosts
-	// is how many BMO keeps in Ironic.
+	// KnownHosts is the number of hosts that the Ironic of the cluster has registered. Nil if another Ironic answers.
+	// ExpectedHosts is the number of hosts that BMO keeps in Ironic.
 	KnownHosts    *int32 `json:"knownHosts,omitempty"`
 	ExpectedHosts int    `json:"expectedHosts"`
 }
@@ -97,12 +97,12 @@ type freeView struct {
 	Phases    map[pivot.Phase]int `json:"phases"`
 }
 
-// complete says whether all sides were seen.
+// complete returns true if all sides were read.
 func (v view) complete() bool {
 	return v.Source.Problem == "" && (v.Target == nil || v.Target.Problem == "")
 }
 
-// summarize makes a view of what was seen in each namespace of a cluster.
+// summarize returns the view of the observed objects in each namespace of a cluster.
 func summarize(sights []*sight) *sideView {
 	seen := &sideView{Clusters: []clusterView{}, Free: []freeView{}, Hosts: []hostView{}}
 	for _, in := range sights {
@@ -138,7 +138,7 @@ func summarize(sights []*sight) *sideView {
 	return seen
 }
 
-// sortedKeys are the keys of a map, in order.
+// sortedKeys returns the keys of a map, in order.
 func sortedKeys[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }
 
 func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
@@ -201,11 +201,11 @@ func holderWords(holder infrav1.IronicHolder) string {
 	return strings.TrimSpace(string(holder.Kind) + " " + holder.Name)
 }
 
-// row is one line of the table: what is told of what, and how it is on each side.
+// row is one line of the table: a subject, a fact, and its value on each side.
 type row struct {
 	subject, fact string
 
-	// sides has one cell, or two where a target was named.
+	// sides has one cell, or two with a target.
 	sides []string
 }
 
@@ -215,11 +215,11 @@ const (
 	// absent is the cell of a side that does not have the subject.
 	absent = "-"
 
-	// unseen is the cell of a side that could not be looked at.
+	// unseen is the cell of a side that does not answer.
 	unseen = "?"
 )
 
-// rows are the table of a view, without its head. Each row can stand alone.
+// rows returns the table of a view, without its head. Each row has its subject.
 func (v view) rows() []row {
 	sides := []*sideView{v.Source}
 	if v.Target != nil {
@@ -242,7 +242,7 @@ func (v view) rows() []row {
 	return all
 }
 
-// beside puts the cells of all sides beside one another. It tells nothing of a fact that no side has.
+// beside returns the cells of all sides. It returns false for a fact that no side has.
 func beside(sides []*sideView, facts []map[string]map[string]string, subject, fact string) (cells []string, told bool) {
 	for i, side := range sides {
 		cell, known := facts[i][subject][fact]
@@ -259,7 +259,7 @@ func beside(sides []*sideView, facts []map[string]map[string]string, subject, fa
 	return cells, told
 }
 
-// facts are the cells of one side, by subject and fact.
+// facts returns the cells of one side, by subject and fact.
 func (s *sideView) facts() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, cluster := range s.Clusters {
@@ -271,7 +271,7 @@ func (s *sideView) facts() map[string]map[string]string {
 	return all
 }
 
-// What is told of a subject.
+// Facts of a subject.
 const (
 	factPaused = "paused"
 	factReady  = "ready for move"
@@ -314,8 +314,7 @@ func (c clusterView) facts() map[string]string {
 	return facts
 }
 
-// why are the lines below the table: what keeps each side from being seen, and each Metal3Cluster from being moved, and
-// what to know besides.
+// why returns the lines below the table: the error of each side, the obstacles of each Metal3Cluster, and the notes.
 func (v view) why() []string {
 	var lines []string
 	for i, side := range []*sideView{v.Source, v.Target} {

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
 )
 
-// yielding is the command that keeps the Ironic of a management cluster from taking the VIP.
+// yielding is the command yield.
 type yielding struct {
 	recovery
 	clusterID string
@@ -111,7 +111,7 @@ func (c *yielding) write(ctx context.Context, isNew bool) error {
 	})
 }
 
-// chooseClusterID is the clusterID that was named, or that of the Metal3Clusters of the other cluster.
+// chooseClusterID returns the named clusterID, or that of the Metal3Clusters of the other cluster.
 func chooseClusterID(named string, there *sight) (string, error) {
 	if named != "" {
 		return named, nil
@@ -137,13 +137,13 @@ func chooseClusterID(named string, there *sight) (string, error) {
 	}
 }
 
-// yieldObstacles say why the key is not written, or not removed. There is nil if the other cluster is not named. The
-// first row that fits counts.
+// yieldObstacles returns why the key must not be written, or not removed. There is nil if the other cluster is not
+// named. The first row that matches counts.
 //
 //	command  management cluster            cluster of the hosts   obstacle
 //	yield    a Cluster of it runs there    any                    the provider removes the key at once
 //	yield    any other                     any                    none
-//	undo     any                           has busy hosts         the next Ironic knows nothing of what was begun
+//	undo     any                           has busy hosts         the next Ironic lacks the running operation
 //	undo     any                           any other, or unknown  none
 func yieldObstacles(clusterID string, undo bool, here, there *sight) []obstacle {
 	if undo {

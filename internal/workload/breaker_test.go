@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -64,48 +62,6 @@ func (c *clusters) GetReader(_ context.Context, cluster client.ObjectKey) (clien
 
 func (c *clusters) GetHealthCheckingState(_ context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState {
 	return clustercache.HealthCheckingState{LastProbeTime: c.tried, LastProbeSuccessTime: c.probed[cluster.Name]}
-}
-
-// TestWhyThereIsNoConnection distinguishes a workload cluster that does not answer from one that cannot be asked, and
-// from a manager that has just started.
-func TestWhyThereIsNoConnection(t *testing.T) {
-	kubeconfig := func(key string) *corev1.Secret {
-		secret := &corev1.Secret{Data: map[string][]byte{key: []byte("kubeconfig")}}
-		secret.Namespace, secret.Name = build.DefaultNamespace, "cluster-kubeconfig"
-		return secret
-	}
-	other := kubeconfig("value")
-	other.Name = "other-kubeconfig"
-	for name, tc := range map[string]struct {
-		secret *corev1.Secret
-		tried  bool
-		want   error
-	}{
-		"There":    {kubeconfig("value"), true, workload.ErrUnreachable},
-		"Lost":     {other, true, workload.ErrNoKubeconfig},
-		"Empty":    {kubeconfig("admin.conf"), true, workload.ErrNoKubeconfig},
-		"NotTried": {other, false, workload.ErrNotTried},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cache := &clusters{closed: true}
-			if tc.tried {
-				cache.tried = time.Unix(1_700_000_000, 0)
-			}
-			system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "own"}}
-			own := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system, tc.secret).Build()
-			_, _, live := workload.NewControlPlanes(cache, own).Claim(t.Context(), named("cluster"), 2)
-			_, _, cached := workload.NewWatchedControlPlanes(cache, own, own).Claim(t.Context(), named("cluster"), 2)
-			for _, err := range []error{live, cached} {
-				isLost := errors.Is(tc.want, workload.ErrNoKubeconfig)
-				if !errors.Is(err, tc.want) || errors.Is(err, workload.ErrUnreachable) == isLost {
-					t.Errorf("got %v, want %v", err, tc.want)
-				}
-				if isLost && !strings.Contains(err.Error(), "Secret cluster-kubeconfig") {
-					t.Errorf("got %v, want the name of the Secret", err)
-				}
-			}
-		})
-	}
 }
 
 func named(name string) types.NamespacedName {

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -32,25 +28,17 @@ const claimAttempts = 3
 
 // Claim records in a workload cluster that this management cluster manages it with an epoch. It does not overwrite a
 // claim of another management cluster with the same or a newer epoch. It returns the recorded claim and the standing of
-// this management cluster. Without a connection, it returns ErrUnreachable, or ErrNoKubeconfig. A cached record counts
-// unless it has to be written, which requires a live read. Claim blocks on live reads and writes.
+// this management cluster. Without a connection, it returns ErrUnreachable, ErrNotTried, ErrNoKubeconfig, or the error
+// of reading the kubeconfig. A cached record counts unless it has to be written, which requires a live read. Claim
+// blocks on live reads and writes.
 func (c *ControlPlanes) Claim(
 	ctx context.Context, cluster types.NamespacedName, epoch pivot.Epoch,
 ) (pivot.Claim, pivot.Standing, error) {
 	recorded, standing, err := c.claim(ctx, cluster, epoch)
 	if errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrNotTried) {
-		err = cmp.Or(c.lacksKubeconfig(ctx, cluster), err)
+		err = c.whyUnreachable(ctx, cluster)
 	}
 	return recorded, standing, err
-}
-
-// lacksKubeconfig returns ErrNoKubeconfig if the ClusterCache finds no kubeconfig of a cluster.
-func (c *ControlPlanes) lacksKubeconfig(ctx context.Context, cluster types.NamespacedName) error {
-	if _, err := kubeconfig.FromSecret(ctx, c.kubeconfigs, cluster); err != nil {
-		return fmt.Errorf("%w: %w. Restore Secret %s with label %s=%s and key %s", ErrNoKubeconfig, err,
-			secret.Name(cluster.Name, secret.Kubeconfig), clusterv1.ClusterNameLabel, cluster.Name, secret.KubeconfigDataName)
-	}
-	return nil
 }
 
 func (c *ControlPlanes) claim(

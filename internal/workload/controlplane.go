@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,11 @@ type ControlPlanes struct {
 	// ownUID is the UID of the namespace kube-system of the management cluster. It is immutable, so it is read once.
 	ownMutex sync.Mutex
 	ownUID   types.UID
+
+	// kubeconfigMutex protects repaired. Repaired has the clusters whose kubeconfig was invalid, and the last attempt to
+	// connect before it was found valid. Zero while it is invalid.
+	kubeconfigMutex sync.Mutex
+	repaired        map[types.NamespacedName]time.Time
 }
 
 // NewControlPlanes returns the control planes of the clusters in a ClusterCache, with live reads. The own reader reads

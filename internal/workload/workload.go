@@ -29,9 +29,6 @@ var ErrUnreachable = errors.New("the API server of the workload cluster does not
 // ErrNotTried is ErrUnreachable before the manager has tried to connect to a workload cluster.
 var ErrNotTried = fmt.Errorf("%w: the manager has not tried to connect yet", ErrUnreachable)
 
-// ErrNoKubeconfig is the error while there is no connection to a workload cluster because its kubeconfig is missing.
-var ErrNoKubeconfig = errors.New("the kubeconfig of the workload cluster is missing")
-
 // HostUIDIndex finds nodes by the label metal3.io/uuid.
 var HostUIDIndex = labelIndex("host-uid", infrav1.HostUIDLabel)
 

@@ -94,7 +94,7 @@ func (w *world) handOverThroughFault(ctx context.Context, dice chance, e *endpoi
 			w.here.loseManager(ctx, away)
 		}},
 		{"BMO is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) { w.here.bmo.lose(ctx, away) }},
-		{"the API server is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
+		{"the API server does not answer", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.here.beAway(ctx, away)
 		}},
 	}

@@ -30,7 +30,7 @@ type fault struct {
 func faults() []fault {
 	return []fault{
 		{"clusterctl is killed", func(_ context.Context, _ *world, j *journey, _ time.Duration) { j.kill() }},
-		{"clusterctl is killed, and the source was away", func(ctx context.Context, w *world, j *journey, away time.Duration) {
+		{"clusterctl is killed, and the source did not answer", func(ctx context.Context, w *world, j *journey, away time.Duration) {
 			w.here.cut()
 			j.kill()
 			pass(ctx, away)
@@ -42,10 +42,10 @@ func faults() []fault {
 		{"the manager of the target is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.there.loseManager(ctx, away)
 		}},
-		{"the source is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
+		{"the source does not answer", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.here.beAway(ctx, away)
 		}},
-		{"the target is away", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
+		{"the target does not answer", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.there.beAway(ctx, away)
 		}},
 		{"BMOs are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {

@@ -212,7 +212,7 @@ func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 // the condition ReadyForMove says that the nodes are not known.
 func endpoints(c *clusters) []story {
 	return []story{
-		{"resumes hosts that arrive before the Ironic endpoint when that has proven itself", func(ctx context.Context) {
+		{"resumes hosts that arrive before the Ironic endpoint when the endpoint is verified", func(ctx context.Context) {
 			home, served := c.world(ctx), c.world(ctx)
 			e := newEndpoint(accessTo(home.ironic))
 			home.cluster(ctx, "cluster", e.at())
@@ -254,7 +254,7 @@ func endpoints(c *clusters) []story {
 			// The next story has an endpoint with this VIP.
 			home.clear(ctx, home.here)
 		}},
-		{"resumes hosts with the own Ironic only, and has all of them adopted by another one", func(ctx context.Context) {
+		{"resumes hosts with their own Ironic only, and another Ironic adopts all of them", func(ctx context.Context) {
 			w := c.world(ctx)
 			e := newEndpoint(accessTo(w.ironic))
 			w.cluster(ctx, "cluster", e.at())

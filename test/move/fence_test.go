@@ -19,7 +19,7 @@ import (
 // fences are the stories of two management clusters that both take themselves for the right one.
 func fences(c *clusters) []story {
 	return []story{
-		{"lets one side act when the Cluster is unpaused on both", func(ctx context.Context) {
+		{"fences one side when the Cluster is unpaused on both", func(ctx context.Context) {
 			w := c.world(ctx)
 			e := newEndpoint(accessTo(w.ironic))
 			w.cluster(ctx, "cluster", e.at())

@@ -25,7 +25,7 @@ const glance = 5 * time.Millisecond
 
 // killedWhileWaiting is the story of a clusterctl that is killed before it has copied anything.
 func killedWhileWaiting(c *clusters) story {
-	return story{"goes on in the source when clusterctl is killed while it waits", func(ctx context.Context) {
+	return story{"continues in the source when clusterctl is killed while it waits", func(ctx context.Context) {
 		w := c.world(ctx)
 		w.fleet(ctx, "cluster", 1, 1)
 		w.host(ctx, "late")
@@ -55,7 +55,7 @@ func killedWhileWaiting(c *clusters) story {
 // givingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
 func givingUp(c *clusters) []story {
 	return []story{
-		story{"goes on in the source when clusterctl is killed while it copies", func(ctx context.Context) {
+		story{"continues in the source when clusterctl is killed while it copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -70,7 +70,7 @@ func givingUp(c *clusters) []story {
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}}.atNight(),
-		{"revives nothing that was deleted after clusterctl was killed while it copied", func(ctx context.Context) {
+		{"does not unpause objects that were deleted after clusterctl was killed while it copied", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 2, 1)
 			w.settled(ctx)
@@ -124,7 +124,7 @@ func givingUp(c *clusters) []story {
 				"BareMetalHost cluster-free-0 is a leftover of an earlier move")))
 			w.nothingDone(before, "update", "manage")
 		}},
-		{"leaves a free host to neither side while the Clusters that it moves with run on different sides", func(ctx context.Context) {
+		{"keeps a free host paused while the Clusters that it moves with run on different sides", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "one", 1, 1)
 			w.fleet(ctx, "two", 1, 0)
@@ -154,7 +154,7 @@ func givingUp(c *clusters) []story {
 			w.pauseCluster(ctx, w.here, "one", false)
 			w.unharmed(ctx, before)
 		}},
-		story{"keeps what has arrived as it is when the source is lost while clusterctl copies", func(ctx context.Context) {
+		story{"keeps arrived objects unchanged when the source is lost while clusterctl copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -166,7 +166,7 @@ func givingUp(c *clusters) []story {
 			}).Should(Succeed())
 			w.nothingDone(before)
 		}}.atNight(),
-		story{"goes on in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
+		story{"continues in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)

@@ -43,7 +43,7 @@ func late(c *clusters) []story {
 			w.settled(ctx)
 			w.unharmed(ctx, before)
 		}},
-		story{"closes the gate for a host that was created after the pause, until the next move", func(ctx context.Context) {
+		story{"keeps block-move for a host that was created after the pause, until the next move", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)
 			before, journey := w.beginWhileProvisioning(ctx, "slow")
@@ -65,7 +65,7 @@ func late(c *clusters) []story {
 			w.settled(ctx)
 			w.unharmed(ctx, before.except("slow"))
 		}}.atNight(),
-		story{"gives a host that was created after the gate had opened back to BMO of the source", func(ctx context.Context) {
+		story{"resumes a host in the source that was created after block-move was removed", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)

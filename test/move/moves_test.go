@@ -20,7 +20,7 @@ import (
 // undisturbed are the stories of moves that nothing happens to.
 func undisturbed(c *clusters) []story {
 	return []story{
-		{"moves hosts of every kind, and does nothing to any of them", func(ctx context.Context) {
+		{"moves hosts of every kind, and changes none of them", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.everyKind(ctx)
 			before := w.trace(ctx)
@@ -50,7 +50,7 @@ func undisturbed(c *clusters) []story {
 			w.eventually(ctx, "locked", inState(bmov1alpha1.StateAvailable), isFine())
 			w.nothingDone(before.except("locked"), "update")
 		}},
-		story{"waits for a host that is provisioning, and loses nothing of it", func(ctx context.Context) {
+		story{"waits for a host that is provisioning, and keeps its status", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)
 			before, journey := w.beginWhileProvisioning(ctx, "late")
@@ -117,7 +117,7 @@ func undisturbed(c *clusters) []story {
 			w.settled(ctx)
 			w.readyForMove(ctx)
 		}}.atNight(),
-		{"refuses what a GitOps controller creates again where it moved away from", func(ctx context.Context) {
+		{"refuses objects that a GitOps controller creates again in the source", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.fleet(ctx, "cluster", 1, 1)
 			before, manifests := w.trace(ctx), w.manifests(ctx)

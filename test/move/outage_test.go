@@ -13,7 +13,7 @@ import (
 // outages are the stories of what is away for a while.
 func outages(c *clusters) []story {
 	return []story{
-		story{"leaves everything as it is when the target is away, and moves it later", func(ctx context.Context) {
+		story{"changes nothing when the target does not answer, and moves later", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			w.there.cut()
@@ -31,7 +31,7 @@ func outages(c *clusters) []story {
 			w.unharmed(ctx, before)
 			w.settled(ctx)
 		}}.atNight(),
-		story{"goes on when the manager is killed while it parks hosts", func(ctx context.Context) {
+		story{"continues when the manager is killed while it parks hosts", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)
@@ -55,7 +55,7 @@ func outages(c *clusters) []story {
 			w.arrive(ctx, journey)
 			w.unharmed(ctx, before)
 		}}.atNight(),
-		story{"does not mind managers that are replaced right before and right after", func(ctx context.Context) {
+		story{"moves while managers are replaced right before and right after", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			both := []*side{w.here, w.there}

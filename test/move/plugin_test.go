@@ -26,7 +26,7 @@ import (
 // byPlugin are the stories of moves that the plugin runs or completes.
 func byPlugin(c *clusters) []story {
 	return []story{
-		{"completes a move whose clusterctl is killed while it deletes, and refuses to give it up", func(ctx context.Context) {
+		{"completes a move whose clusterctl is killed while it deletes, and refuses to abort it", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
 			journey := w.begin(ctx)

@@ -33,7 +33,7 @@ func describeLabels(c *clusters) {
 
 // belongingsMove is the story of two hosts that clusterctl moves without any Cluster, and of what belongs to them.
 func belongingsMove(c *clusters) story {
-	return story{"takes hosts along with all that belongs to them, and leaves them paused", func(ctx context.Context) {
+	return story{"moves hosts with all objects that belong to them, and keeps them paused", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source.server)
 		create := func(object client.Object) {
 			GinkgoHelper()

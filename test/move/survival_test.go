@@ -44,7 +44,7 @@ type content struct {
 // survival is the story of all that has to arrive besides hosts and machines.
 func survival(c *clusters) []story {
 	return []story{
-		{"takes along what a cluster cannot do without, and gives it its owners back", func(ctx context.Context) {
+		{"moves the objects that a cluster requires, and restores their owners", func(ctx context.Context) {
 			w := c.world(ctx)
 			e := newEndpoint(accessTo(w.ironic))
 			w.given(ctx, "own-credentials", map[string]string{"username": "ironic", "password": "correct-horse-battery-staple"})

@@ -59,7 +59,7 @@ func unfinished(c *clusters) []story {
 			w.observed(ctx)
 			Expect(w.asked(before, "active")).To(BeZero(), "no image is written again")
 		}},
-		{"takes hosts along that the Baremetal Operator is deprovisioning", func(ctx context.Context) {
+		{"moves hosts that BMO is deprovisioning", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			for _, host := range []string{"cluster-0", "cluster-1"} {
@@ -97,7 +97,7 @@ func unfinished(c *clusters) []story {
 // leftBehind is the story of hosts that a clusterctl has left that was killed.
 func leftBehind(c *clusters) []story {
 	return []story{
-		{"moves back onto leftovers, and the Baremetal Operator wipes nothing", func(ctx context.Context) {
+		{"moves back onto leftovers, and BMO wipes no host", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			for _, host := range []string{"kept", "upgraded", "half"} {

@@ -77,7 +77,7 @@ func (d *demoting) ends(code int, words ...string) {
 
 // describeDemotion are stories of the end of a pivot.
 func describeDemotion(c *clusters) {
-	It("takes the Ironic down, waits for the control plane and tells how long it took; and undoes it", func(ctx context.Context) {
+	It("scales the Ironic down, waits for the control plane and prints the time; and undoes it", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale Deployment "+key.String()+" from 1 to 0"))
@@ -118,7 +118,7 @@ func describeDemotion(c *clusters) {
 			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
 	})
 
-	It("does not wait for hosts that BMO keeps out of Ironic, and says so", func(ctx context.Context) {
+	It("does not wait for hosts that BMO keeps out of Ironic, and names them", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		claimed := func(name, annotation string) *bmov1alpha1.BareMetalHost {
@@ -137,7 +137,7 @@ func describeDemotion(c *clusters) {
 		Expect(told.decode()).To(HaveKeyWithValue("notes", HaveLen(2)))
 	})
 
-	It("says what becomes of the address when an Ironic comes back that was told of the handover", func(ctx context.Context) {
+	It("prints whether a restored Ironic takes the VIP after a handover", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		notice := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: handover.Namespace, Name: handover.Name},
@@ -151,7 +151,7 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --undo")).To(end(0, "has 2 replicas now", "it does not take the address"))
 	})
 
-	It("refuses while something is in flight, unless it is forced", func(ctx context.Context) {
+	It("refuses while a host is busy, unless it is forced", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateProvisioning)))
 		want := []string{"Not done", "node node-0 is not armed", "host " + w.namespace + "/busy is provisioning", "--force"}
@@ -171,7 +171,7 @@ func describeDemotion(c *clusters) {
 		c.expectReplicas(ctx, key, 0, "1")
 	})
 
-	It("refuses while a host that did not move is worked on, and looks at none that did", func(ctx context.Context) {
+	It("refuses while a host that did not move is busy, and ignores hosts that moved", func(ctx context.Context) {
 		w, _ := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		other := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
@@ -201,7 +201,7 @@ func describeDemotion(c *clusters) {
 		Expect(c.run(ctx, w.namespace, "demote --dry-run")).To(end(0, "Would scale"))
 	})
 
-	It("tells of a host once when both flags name one cluster", func(ctx context.Context) {
+	It("names a host once when both flags name one cluster", func(ctx context.Context) {
 		w, _ := settle(ctx, c.source, stage.Namespace(ctx, c.source)), c.ironicOf(ctx)
 		w.arm(ctx)
 		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
@@ -211,7 +211,7 @@ func describeDemotion(c *clusters) {
 		}
 	})
 
-	It("waits for the one whose nodes can take the address, of clusters that share an endpoint", func(ctx context.Context) {
+	It("waits for the cluster whose nodes can take the VIP, of clusters that share an endpoint", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		infra, sharing := &infrav1.Metal3Cluster{}, build.Metal3Cluster("before-"+clusterName)
 		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
@@ -227,7 +227,7 @@ func describeDemotion(c *clusters) {
 		d.ends(0, "ControlPlane node-0 holds the endpoint", "knows 1 of 1 host")
 	})
 
-	It("refuses for an endpoint that is not ours, a paused Cluster and a manager that is away", func(ctx context.Context) {
+	It("refuses for a foreign endpoint, a paused Cluster and a manager that does not run", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
@@ -254,7 +254,7 @@ func describeDemotion(c *clusters) {
 		c.expectReplicas(ctx, key, 1, "")
 	})
 
-	It("says that there is no Ironic where none is installed", func(ctx context.Context) {
+	It("reports that no Ironic is installed", func(ctx context.Context) {
 		Expect(c.run(ctx, "metal3", "demote")).To(end(2, "metal3-ironic-system/metal3-ironic", "not found", "--kubeconfig"))
 	})
 
@@ -274,17 +274,17 @@ func describeDemotion(c *clusters) {
 		c.expectReplicas(ctx, key, 0, "1")
 	})
 
-	It("tells what was last in the way when it is interrupted", func(ctx context.Context) {
+	It("prints the last obstacle when it is interrupted", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		d := startDemotion(ctx, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "")
 		Eventually(d.text.String).Should(ContainSubstring("has 0 replicas now"))
 		d.stop()
-		d.ends(1, "Not complete: ", "give the Ironic back with --undo")
+		d.ends(1, "Not complete: ", "scale the Ironic up with --undo")
 		c.expectReplicas(ctx, key, 0, "1")
 	})
 
-	It("leaves the Ironic as it is when it may not write, or when the API server is away", func(ctx context.Context) {
+	It("does not change the Ironic without permission, or when the API server does not answer", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		reader := c.reader(ctx)
@@ -305,7 +305,7 @@ func describeDemotion(c *clusters) {
 		c.expectReplicas(ctx, key, 1, "1")
 	})
 
-	It("scales down although somebody else writes the Deployment all the time", func(ctx context.Context) {
+	It("scales down although another client writes the Deployment all the time", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
 		w.arm(ctx)
 		w.hold(ctx, infrav1.HolderControlPlane, 1)

@@ -21,7 +21,7 @@ import (
 
 // describeIronic are stories of the Ironic that BMO uses.
 func describeIronic(c *clusters) {
-	It("refuses a target whose BMO uses another Ironic, until a person says that this is meant", func(ctx context.Context) {
+	It("refuses a target whose BMO uses another Ironic, unless the user ignores it", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		useIronic(ctx, c.target, "https://192.0.2.3:6385/v1/")
@@ -37,7 +37,7 @@ func describeIronic(c *clusters) {
 		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "source    Deployment "+operatorKey().String()))
 	})
 
-	It("does not call a target ready in which it finds no BMO, until a person says that it is there", func(ctx context.Context) {
+	It("refuses a target without a known BMO, unless the user ignores it", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		label := func(ctx context.Context, value string) {
@@ -51,7 +51,7 @@ func describeIronic(c *clusters) {
 		Expect(c.run(ctx, namespace, "preflight --ignore OperatorMissing")).To(end(0, "ignored   target: BMO is not there"))
 	})
 
-	It("keeps the source while its Ironic serves the target, and lets it go afterwards", func(ctx context.Context) {
+	It("keeps the source unsafe to switch off while its Ironic serves the target", func(ctx context.Context) {
 		empty(ctx, c.source)
 		empty(ctx, c.target)
 		namespace, source, target := c.halfMoved(ctx, withoutEndpoint)

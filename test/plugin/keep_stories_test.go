@@ -44,14 +44,14 @@ func describeKeeping(c *clusters) {
 		})
 	}
 
-	It("keeps nothing that no move holds, and needs a name", func(ctx context.Context) {
+	It("refuses a host that no move holds, and requires a name", func(ctx context.Context) {
 		begin(ctx)
 		Expect(keep(ctx, "", "")).To(end(2, "--host is empty: name the BareMetalHost"))
 		Expect(keep(ctx, "missing", "")).To(end(2, `"missing" not found`))
 		Expect(keep(ctx, "host", "")).To(end(1, "BareMetalHost host is Running, and nothing of a move holds it: see pivot status"))
 	})
 
-	It("marks a host as provisioned that lost its status, unless somebody claims it", func(ctx context.Context) {
+	It("marks a host that lost its status as provisioned, unless a Metal3Machine claims it", func(ctx context.Context) {
 		begin(ctx)
 		lost := func(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 			host := build.Host(name, append(options, build.Paused(infrav1.HostPausedByProvider))...)
@@ -93,7 +93,7 @@ func describeKeeping(c *clusters) {
 			Not(HaveKey(bmov1alpha1.StatusAnnotation)), Not(HaveKey(infrav1.StatusOriginAnnotation))))
 	})
 
-	It("replaces a host that was being deleted when it arrived, with what it owns", func(ctx context.Context) {
+	It("replaces a host that was being deleted when it arrived, with the objects that it owns", func(ctx context.Context) {
 		begin(ctx)
 		half := arrived(build.Host("half", build.Provisioned()))
 		half.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}

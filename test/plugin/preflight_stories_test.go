@@ -26,7 +26,7 @@ import (
 
 // describeEmptyTarget are stories with a target in which nothing is installed.
 func describeEmptyTarget(c *clusters) {
-	It("names everything that has to be installed in the target", func(ctx context.Context) {
+	It("names all components that the target lacks", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(c.run(ctx, namespace, "preflight")).To(end(1,
@@ -38,14 +38,14 @@ func describeEmptyTarget(c *clusters) {
 		))
 	})
 
-	It("shows a target in which nothing is installed as empty", func(ctx context.Context) {
+	It("shows a target without the kinds as empty", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(c.run(ctx, namespace, "status")).To(end(0, namespace+"/cluster", "TARGET"))
 		Expect(c.run(ctx, namespace, "status --all-namespaces")).To(end(0, namespace+"/cluster", "TARGET"))
 	})
 
-	It("demotes the Ironic of a cluster in which there never was a host", func(ctx context.Context) {
+	It("demotes the Ironic of a cluster without hosts", func(ctx context.Context) {
 		home := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		home.arm(ctx)
 		Expect(c.target.Client.Create(ctx, build.Namespace(handover.Namespace))).To(Succeed())
@@ -54,7 +54,7 @@ func describeEmptyTarget(c *clusters) {
 			"Would scale Deployment "+key.String()+" from 1 to 0"))
 	})
 
-	It("does not take a source for empty in which nothing is installed", func(ctx context.Context) {
+	It("returns an error for a source without the kinds", func(ctx context.Context) {
 		for _, command := range []string{"preflight", "status", "status -A"} {
 			Expect(runOn(ctx, c.target.Kubeconfig, "", "metal3", command)).To(end(2,
 				"looking at the source cluster", "--kubeconfig"), command)
@@ -64,23 +64,23 @@ func describeEmptyTarget(c *clusters) {
 
 // describePreflight are stories before a move.
 func describePreflight(c *clusters) {
-	It("says that a move would succeed", func(ctx context.Context) {
+	It("reports that a move would succeed", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "Ready: clusterctl move of namespace "+namespace,
-			"Looked at 1 Cluster, 1 Machine and 1 host"))
+			"Read 1 Cluster, 1 Machine and 1 host"))
 		told := c.run(ctx, namespace, "preflight --output json")
 		Expect(told).To(end(0))
 		Expect(told.decode()).To(And(HaveKeyWithValue("ready", true), HaveKeyWithValue("obstacles", BeEmpty())))
-		Expect(runOn(ctx, c.source.Kubeconfig, "", namespace, "preflight")).To(end(0, "the target was not looked at"))
+		Expect(runOn(ctx, c.source.Kubeconfig, "", namespace, "preflight")).To(end(0, "the target was not checked"))
 	})
 
-	It("says that there is nothing to move in a namespace that is empty or not there", func(ctx context.Context) {
+	It("reports that there is nothing to move in an empty or missing namespace", func(ctx context.Context) {
 		Expect(c.run(ctx, stage.Namespace(ctx, c.source), "preflight")).To(end(1, "name another namespace with --namespace"))
 		Expect(c.run(ctx, "nowhere", "preflight")).To(end(1, "name another namespace with --namespace"))
 	})
 
-	It("names the other namespaces that depend on the Ironic that goes", func(ctx context.Context) {
+	It("names the other namespaces that depend on the Ironic of the source", func(ctx context.Context) {
 		namespace, dependant := stage.Namespace(ctx, c.source), stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		other := world{client: c.source.Client, namespace: dependant}
@@ -90,14 +90,14 @@ func describePreflight(c *clusters) {
 			" of the management cluster has 1 hosts that depend on the Ironic of clusterID "+clusterID))
 	})
 
-	It("notices that both sides are the same", func(ctx context.Context) {
+	It("refuses if both sides are the same cluster", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(runOn(ctx, c.source.Kubeconfig, c.source.Kubeconfig, namespace, "preflight")).To(end(1,
 			"it is the same cluster as the source"))
 	})
 
-	It("says in one line what the target brings for the hosts, and demands a BMO that runs", func(ctx context.Context) {
+	It("describes the target in one line, and requires a BMO that runs", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		scale := func(ctx context.Context, available int32) {
@@ -142,7 +142,7 @@ func describePreflight(c *clusters) {
 		}
 	})
 
-	It("names hosts that run an image and serve no machine", func(ctx context.Context) {
+	It("names hosts with an image and without a Metal3Machine", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		w := settle(ctx, c.source, namespace)
 		own := build.Host("own", build.Provisioned())
@@ -293,7 +293,7 @@ func describePreflight(c *clusters) {
 			"provider infrastructure-metal3 has version v1.14.0, in the source v1.15.0"))
 	})
 
-	It("names objects of others in the target, and accepts those of an earlier move without status", func(ctx context.Context) {
+	It("names conflicting objects in the target, and accepts copies of an earlier move", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
@@ -315,7 +315,7 @@ func describePreflight(c *clusters) {
 			"BareMetalHost host is there already, has another spec.bmc.address"))
 	})
 
-	It("says that it could not look when an API server is away or refuses", func(ctx context.Context) {
+	It("returns an error when an API server does not answer or refuses", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
 		line := stage.NewLine(c.target.Config)

@@ -22,7 +22,7 @@ import (
 
 // describeRecovery are stories of moves that clusterctl did not complete. Whole moves are told in test/move.
 func describeRecovery(c *clusters) {
-	It("gives a move up before anything was deleted, and asks first", func(ctx context.Context) {
+	It("aborts a move before the first deletion, after a confirmation", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		Expect(c.run(ctx, namespace, "abort --yes=false")).To(end(1, "not confirmed: nothing was done", "Use --yes"))
 		Expect(source.isPaused(ctx)).To(BeTrue())
@@ -38,7 +38,7 @@ func describeRecovery(c *clusters) {
 		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Nothing to do."))
 	})
 
-	It("gives no move up that has begun to delete, and completes it", func(ctx context.Context) {
+	It("does not abort a move that has begun to delete, and completes it", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		source.discard(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "host-bmc"}})
 		Expect(c.run(ctx, namespace, "abort")).To(end(1, "clusterctl has begun to delete in the source", "pivot resume"))
@@ -58,7 +58,7 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("does not guess where an object is in the target only and the copy is not complete", func(ctx context.Context) {
+	It("refuses if an object is in the target only and the copy is not complete", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
 		target.create(ctx, build.Machine("deleted", clusterName))
@@ -69,7 +69,7 @@ func describeRecovery(c *clusters) {
 		Expect(source.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("removes what is left in the source, and nothing that the target does not have or BMO manages", func(ctx context.Context) {
+	It("removes leftovers in the source, and keeps objects that the target lacks or BMO manages", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		stage.Change(ctx, target.client, target.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			cluster.Spec.Paused = nil
@@ -92,7 +92,7 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("does not call a source clean while the Clusters of the target are paused", func(ctx context.Context) {
+	It("refuses to clean the source while the Clusters of the target are paused", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
 		Expect(c.run(ctx, namespace, "clean")).To(end(1, "Cluster cluster of the target is paused",
@@ -103,7 +103,7 @@ func describeRecovery(c *clusters) {
 		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Nothing to do."))
 	})
 
-	It("gives a move up and leaves what else the target has with its Secrets", func(ctx context.Context) {
+	It("aborts a move and keeps other objects of the target with their Secrets", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		for _, w := range []world{source, target} {
 			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -117,7 +117,7 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("unpauses in the target what the move has brought, and nothing else", func(ctx context.Context) {
+	It("unpauses the Clusters of the target that arrived with the move, and no others", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
 		other := build.Cluster("other")
@@ -129,7 +129,7 @@ func describeRecovery(c *clusters) {
 		Expect(other.Spec.Paused).To(HaveValue(BeTrue()))
 	})
 
-	It("takes nothing from a target that managed the cluster last", func(ctx context.Context) {
+	It("removes nothing from a target that managed the cluster last", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.changeInfra(ctx, epoch("3"))
 		for _, command := range []string{"abort", "clean", "resume", "run"} {
@@ -141,7 +141,7 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("runs nothing while something is in the way", func(ctx context.Context) {
+	It("runs nothing while an obstacle exists", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateProvisioning)))

@@ -22,7 +22,7 @@ import (
 
 // describeSides are stories of people who put right what a move has left on one side.
 func describeSides(c *clusters) {
-	It("removes what a half move has left in the target, and keeps what may be the only copy", func(ctx context.Context) {
+	It("removes leftovers of an incomplete move in the target, and keeps a possible only copy", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.create(ctx, build.Machine("deleted", clusterName))
 		stray := build.Host("stray", build.Paused(infrav1.HostPausedByProvider), build.Finalizers(bmov1alpha1.BareMetalHostFinalizer),
@@ -48,7 +48,7 @@ func describeSides(c *clusters) {
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "Ready"))
 	})
 
-	It("takes no host from a target whose BMO manages it", func(ctx context.Context) {
+	It("removes no host from a target whose BMO manages it", func(ctx context.Context) {
 		namespace, _, target := c.halfMoved(ctx)
 		target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
 		stage.Change(ctx, target.client, target.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
@@ -58,7 +58,7 @@ func describeSides(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
-	It("fences the side that another management cluster has superseded, and takes over when that is gone", func(ctx context.Context) {
+	It("fences the superseded side, and takes over when the other management cluster is gone", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		Expect(c.run(ctx, namespace, "fence")).To(end(1, "no other management cluster manages Cluster cluster"))
@@ -87,7 +87,7 @@ func describeSides(c *clusters) {
 		Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "8"))
 	})
 
-	It("forgets what moved away when the other cluster has given it up", func(ctx context.Context) {
+	It("forgets moved objects when the other cluster has released them", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := world{client: c.source.Client, namespace: namespace}
 		Expect(c.run(ctx, namespace, "forget")).To(end(0, "Nothing to do."))
@@ -111,7 +111,7 @@ func describeSides(c *clusters) {
 		Expect(apierrors.IsNotFound(source.client.Get(ctx, source.key(pivot.DepartureName), kept))).To(BeTrue())
 	})
 
-	It("keeps the Ironic of a new management cluster from the VIP, and lets it take the VIP", func(ctx context.Context) {
+	It("keeps the Ironic of a new management cluster from the VIP, and allows it again", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.target)
 		settle(ctx, c.target, namespace)
 		key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}

@@ -20,7 +20,7 @@ import (
 
 // describeStatus are stories of people who look on.
 func describeStatus(c *clusters) {
-	It("shows both sides beside one another", func(ctx context.Context) {
+	It("shows both sides in columns", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("free", build.Available(), build.Paused("maintenance")))
@@ -81,7 +81,7 @@ func describeStatus(c *clusters) {
 		Expect(told.errors).NotTo(BeEmpty())
 	})
 
-	It("prints what changes while it watches, through an outage of the target", func(ctx context.Context) {
+	It("prints changes while it watches, through an outage of the target", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		line := stage.NewLine(c.target.Config)
@@ -104,7 +104,7 @@ func describeStatus(c *clusters) {
 		Expect(strings.Count(text.String(), "CLUSTER  ")).To(Equal(1), "the head is printed once")
 	})
 
-	It("writes a document per change", func(ctx context.Context) {
+	It("writes a document for each change", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		text := follow(ctx, c.source.Kubeconfig, "", namespace, "status --watch --interval 50ms --output json")

@@ -15,7 +15,7 @@ import (
 
 // describeTimeline are stories of people who look back.
 func describeTimeline(c *clusters) {
-	It("tells what one side knows when the other one does not answer, such as a source that is switched off", func(ctx context.Context) {
+	It("prints the events of one side when the other side does not answer", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		source, target := world{c.source.Client, namespace}, world{c.target.Client, namespace}

@@ -30,7 +30,7 @@ func (c *clusters) answering(ctx context.Context, w world, arguments string) (st
 	s := startAt(ctx, program, commandLine(c.source.Kubeconfig, "", w.namespace, arguments+" --yes=false"))
 	return s, func(answer string) {
 		GinkgoHelper()
-		s.tells("Type yes to go on: ")
+		s.tells("Type yes to continue: ")
 		_, err := person.WriteString(answer + "\n")
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -47,14 +47,14 @@ func describeChanges(c *clusters) {
 		return w
 	}
 
-	It("does what the person confirms", func(ctx context.Context) {
+	It("does what the user confirms", func(ctx context.Context) {
 		w := stuck(ctx)
 		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
 		answer("yes")
 		unpause.ends(0, "BareMetalHost other; BareMetalHost stuck of namespace", "Unpaused BareMetalHost stuck", "Done.")
 	})
 
-	It("unpauses no host if another one has joined since the question", func(ctx context.Context) {
+	It("unpauses no host if another host was created since the question", func(ctx context.Context) {
 		w := stuck(ctx)
 		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
 		unpause.tells("Type yes")
@@ -65,7 +65,7 @@ func describeChanges(c *clusters) {
 		Expect(w.hosts(ctx)).To(HaveEach(HaveField("Annotations", HaveKey(bmov1alpha1.PausedAnnotation))))
 	})
 
-	It("leaves a Cluster paused that another management cluster has claimed since the question", func(ctx context.Context) {
+	It("keeps a Cluster paused that another management cluster has claimed since the question", func(ctx context.Context) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		w.pause(ctx)
 		unpause, answer := c.answering(ctx, w, "unpause")
@@ -168,7 +168,7 @@ func describeUnpausing(c *clusters) {
 		Expect(w.isPaused(ctx)).To(BeFalse())
 	})
 
-	It("waits for no host of a Cluster that stays paused", func(ctx context.Context) {
+	It("does not wait for hosts of a Cluster that stays paused", func(ctx context.Context) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		other := build.Cluster("other", build.InfrastructureReady())
 		other.Spec.Paused = ptr.To(true)
@@ -185,7 +185,7 @@ func describeUnpausing(c *clusters) {
 		Expect(other.Spec.Paused).To(HaveValue(BeTrue()))
 	})
 
-	It("leaves a Cluster paused of which a move has taken a part, or which the other cluster has", func(ctx context.Context) {
+	It("keeps a Cluster paused that is incomplete, or that the other cluster has", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		Expect(c.run(ctx, namespace, "unpause")).To(end(1, "a copy is in the other cluster", "pivot resume", "pivot abort"))
 		departed := pivot.Departure{Infras: map[string]pivot.Epoch{clusterName: 1}}
@@ -200,7 +200,7 @@ func describeUnpausing(c *clusters) {
 		Expect(c.run(ctx, namespace, "unpause")).To(end(1, "Cluster cluster runs in the other cluster", "pivot clean"))
 	})
 
-	It("unpauses hosts that wait for what does not come, and no others", func(ctx context.Context) {
+	It("unpauses hosts whose Cluster or Ironic does not arrive, and no others", func(ctx context.Context) {
 		w := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
 		w.leaveNoHosts()
 		ours := build.Paused(infrav1.HostPausedByProvider)
@@ -229,7 +229,7 @@ func describeUnpausing(c *clusters) {
 		Expect(alone(ctx, w, "unpause --host stuck")).To(end(0, "Nothing to do."))
 	})
 
-	It("discards a host that an earlier move has left, and no other", func(ctx context.Context) {
+	It("discards a leftover host, and no other", func(ctx context.Context) {
 		w, stale := c.stale(ctx)
 		secret := build.ControllerSecret(stale)
 		backup := filepath.Join(GinkgoT().TempDir(), "stale.yaml")
@@ -248,7 +248,7 @@ func describeUnpausing(c *clusters) {
 		}
 	})
 
-	It("lets a host move while it is busy, if that harms nothing", func(ctx context.Context) {
+	It("lets a host move while it is busy, if its operation continues", func(ctx context.Context) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		w.create(ctx, build.Host("cleaning", build.State(bmov1alpha1.StateDeprovisioning)),
 			build.Host("writing", build.State(bmov1alpha1.StateProvisioning)))

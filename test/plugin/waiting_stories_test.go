@@ -69,7 +69,7 @@ func says(words string) types.GomegaMatcher {
 
 // describeWaiting are stories of scripts that wait.
 func describeWaiting(c *clusters) {
-	It("waits until the move is ready, and no longer than it is told", func(ctx context.Context) {
+	It("waits until the move is ready, up to the timeout", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
@@ -93,7 +93,7 @@ func describeWaiting(c *clusters) {
 		}
 	}
 
-	It("waits with a move for busy hosts, and no longer than it is told", func(ctx context.Context) {
+	It("waits for busy hosts before a move, up to the timeout", func(ctx context.Context) {
 		w, _ := busy(ctx)
 		Expect(c.run(ctx, w.namespace, "run --timeout 1s")).To(end(1, "Waiting: source: host busy is inspecting",
 			"Not done, because:"))
@@ -103,13 +103,13 @@ func describeWaiting(c *clusters) {
 		}
 	})
 
-	It("asks before it waits, and begins the move without another question", func(ctx context.Context) {
+	It("asks for confirmation once, before it waits", func(ctx context.Context) {
 		w, ready := busy(ctx)
 		Expect(c.run(ctx, w.namespace, "run --yes=false --timeout 1s")).To(And(end(1, "not confirmed", "1 Cluster, 1 Machine, 2 hosts",
 			"begins when this is over: source: host busy is inspecting"), Not(says("Waiting"))))
 		person, program := openTerminal()
 		moving := startAt(ctx, program, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false"))
-		moving.tells("Type yes to go on")
+		moving.tells("Type yes to continue")
 		Expect(moving.text.String()).NotTo(ContainSubstring("Waiting"))
 		_, err := person.WriteString("yes\n")
 		Expect(err).NotTo(HaveOccurred())
@@ -123,7 +123,7 @@ func describeWaiting(c *clusters) {
 		w, ready := busy(ctx)
 		person, program := openTerminal()
 		moving := startAt(ctx, program, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false"))
-		moving.tells("Type yes to go on")
+		moving.tells("Type yes to continue")
 		_, err := person.WriteString("yes\n")
 		Expect(err).NotTo(HaveOccurred())
 		moving.tells("Waiting: source: host busy is inspecting")
@@ -136,7 +136,7 @@ func describeWaiting(c *clusters) {
 		Expect(w.isPaused(ctx)).To(BeFalse())
 	})
 
-	It("waits for a busy host no longer when a person has to act", func(ctx context.Context) {
+	It("stops waiting for a busy host when another obstacle requires an administrator", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		source.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
@@ -148,7 +148,7 @@ func describeWaiting(c *clusters) {
 			Not(says("Waiting"))))
 	})
 
-	It("watches until all hosts are parked, have arrived, and are adopted, and no longer than it is told", func(ctx context.Context) {
+	It("watches until all hosts are parked, have arrived, and are adopted, up to the timeout", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
 		watch := func(goal string) started {

@@ -1,0 +1,169 @@
+package workload_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
+)
+
+// validKubeconfig is the kubeconfig of an API server that does not answer.
+const validKubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: silent, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: silent, context: {cluster: silent, user: silent}}]
+users: [{name: silent, user: {token: credential}}]
+current-context: silent
+`
+
+// TestWhyThereIsNoConnection distinguishes a workload cluster that does not answer from a kubeconfig that is missing,
+// invalid or not readable, and from a manager that has just started.
+func TestWhyThereIsNoConnection(t *testing.T) {
+	edited := func(old, replaced string) map[string]string {
+		return map[string]string{"value": strings.Replace(validKubeconfig, old, replaced, 1)}
+	}
+	tried := time.Unix(1_700_000_000, 0)
+	for name, tc := range map[string]struct {
+		secret string
+		data   map[string]string
+		read   error
+		tried  time.Time
+		want   error
+		says   string
+	}{
+		"Valid":       {"cluster-kubeconfig", edited("", ""), nil, tried, workload.ErrUnreachable, ""},
+		"NotTried":    {"other-kubeconfig", edited("", ""), nil, time.Time{}, workload.ErrNotTried, ""},
+		"Unread":      {"cluster-kubeconfig", edited("", ""), errBroken, tried, errBroken, "reading Secret "},
+		"Missing":     {"other-kubeconfig", edited("", ""), nil, tried, workload.ErrNoKubeconfig, "Restore Secret cluster-kubeconfig with label"},
+		"NoKey":       {"cluster-kubeconfig", map[string]string{"admin.conf": validKubeconfig}, nil, tried, workload.ErrNoKubeconfig, "Secret cluster-kubeconfig has no key value. Add the key"},
+		"Empty":       {"cluster-kubeconfig", map[string]string{"value": ""}, nil, tried, workload.ErrNoKubeconfig, "key value of Secret cluster-kubeconfig has no current context. Replace it"},
+		"Unparsable":  {"cluster-kubeconfig", edited("users: [{", "users: {["), nil, tried, workload.ErrNoKubeconfig, "is not a kubeconfig. Replace it"},
+		"NoContext":   {"cluster-kubeconfig", edited("current-context: silent", ""), nil, tried, workload.ErrNoKubeconfig, "has no current context"},
+		"NoSuchEntry": {"cluster-kubeconfig", edited("current-context: silent", "current-context: other"), nil, tried, workload.ErrNoKubeconfig, "has no current context"},
+		"NoServer":    {"cluster-kubeconfig", edited(`{server: "https://127.0.0.1:1"}`, "{}"), nil, tried, workload.ErrNoKubeconfig, "is invalid"},
+		"BadCA":       {"cluster-kubeconfig", edited(`{server`, `{certificate-authority-data: Y2E=, server`), nil, tried, workload.ErrNoKubeconfig, "has an invalid certificate or key"},
+		"Current":     {"cluster-kubeconfig", withCertificate(t, tried.Add(time.Hour)), nil, tried, workload.ErrUnreachable, ""},
+		"Expired":     {"cluster-kubeconfig", withCertificate(t, tried.Add(-time.Hour)), nil, tried, workload.ErrNoKubeconfig, "has a client certificate that expired at 2023-11-14T21:13:20Z. Replace it"},
+		"Plugin": {
+			"cluster-kubeconfig", edited("token: credential", "exec: {apiVersion: client.authentication.k8s.io/v1, command: credential, interactiveMode: Never}"),
+			nil, tried, workload.ErrNoKubeconfig, "requires a credential plugin",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := &clusters{closed: true, tried: tc.tried}
+			_, _, live := workload.NewControlPlanes(cache, management(tc.secret, tc.data, &tc.read)).
+				Claim(t.Context(), named("cluster"), 2)
+			own := management(tc.secret, tc.data, &tc.read)
+			_, _, cached := workload.NewWatchedControlPlanes(cache, own, own).Claim(t.Context(), named("cluster"), 2)
+			for _, err := range []error{live, cached} {
+				if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("got %v, want %v with %q", err, tc.want, tc.says)
+				}
+				for _, other := range []error{workload.ErrUnreachable, workload.ErrNoKubeconfig} {
+					if errors.Is(err, other) != errors.Is(tc.want, other) {
+						t.Errorf("got %v, which is %q", err, other)
+					}
+				}
+				if strings.Contains(err.Error(), "credential\"") || strings.Contains(err.Error(), "token") {
+					t.Errorf("the error has a credential: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestARepairedKubeconfigIsTried repairs the kubeconfig of a workload cluster that may have another management cluster.
+// The last attempt to connect failed for the kubeconfig, and says nothing about the API server.
+func TestARepairedKubeconfigIsTried(t *testing.T) {
+	cache := &clusters{closed: true, tried: time.Unix(1_700_000_000, 0)}
+	own := management("cluster-kubeconfig", map[string]string{"value": "broken"}, new(error))
+	planes := workload.NewControlPlanes(cache, own)
+	for _, step := range []struct {
+		reason, kubeconfig string
+		passed             time.Duration
+		want               error
+	}{
+		{"the kubeconfig is invalid", "broken", 0, workload.ErrNoKubeconfig},
+		{"the ClusterCache tries again", "broken", 30 * time.Second, workload.ErrNoKubeconfig},
+		{"the kubeconfig is repaired after the attempt", validKubeconfig, 0, workload.ErrNotTried},
+		{"no attempt since", validKubeconfig, 0, workload.ErrNotTried},
+		{"the API server does not answer", validKubeconfig, 30 * time.Second, workload.ErrUnreachable},
+		{"nor later", validKubeconfig, 0, workload.ErrUnreachable},
+	} {
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "cluster-kubeconfig"}
+		if err := own.Get(t.Context(), key, secret); err != nil {
+			t.Fatal(err)
+		}
+		secret.Data = map[string][]byte{"value": []byte(step.kubeconfig)}
+		if err := own.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		cache.tried = cache.tried.Add(step.passed)
+		_, _, err := planes.Claim(t.Context(), named("cluster"), 2)
+		if !errors.Is(err, step.want) || errors.Is(err, workload.ErrNotTried) != errors.Is(step.want, workload.ErrNotTried) {
+			t.Errorf("%s: got %v, want %v", step.reason, err, step.want)
+		}
+	}
+}
+
+// withCertificate returns the data of a Secret with a client certificate that is valid until a time.
+func withCertificate(t *testing.T, until time.Time) map[string]string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.AddDate(-1, 0, 0), NotAfter: until}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(kind string, content []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}))
+	}
+	user := "client-certificate-data: " + encode("CERTIFICATE", signed) + ", client-key-data: " + encode("EC PRIVATE KEY", private)
+	return map[string]string{"value": strings.Replace(validKubeconfig, "token: credential", user, 1)}
+}
+
+// management returns a client of a management cluster with one Secret, which cannot be read while there is an error.
+func management(secret string, data map[string]string, read *error) client.Client {
+	stored := &corev1.Secret{Data: map[string][]byte{}}
+	stored.Namespace, stored.Name = build.DefaultNamespace, secret
+	for key, value := range data {
+		stored.Data[key] = []byte(value)
+	}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID("own")}}
+	get := func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+		options ...client.GetOption,
+	) error {
+		if _, is := object.(*corev1.Secret); is && *read != nil {
+			return *read
+		}
+		return c.Get(ctx, key, object, options...)
+	}
+	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(system, stored).
+		WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()
+}
