@@ -30,7 +30,7 @@ func credentials(arguments []string, random io.Reader, output io.Writer) error {
 		namespaces = append(namespaces, value)
 		return nil
 	})
-	user := flags.String("username", userName, "name of the user; with a new name the old credentials stay valid for an hour")
+	user := flags.String("username", userName, "name of the user; with a new name, old credentials stay valid for an hour")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 const (
 	// OperatorNamespace and OperatorDeployment name the Deployment of BMO.
 	OperatorNamespace  = "baremetal-operator-system"
+	// OperatorDeployment is the Deployment of BMO.
 	OperatorDeployment = "baremetal-operator-controller-manager"
 
 	// OperatorCredentials is the Secret with the credentials and the authority of Ironic that BMO reads when it starts.

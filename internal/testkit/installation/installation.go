@@ -76,6 +76,7 @@ func Follow(ctx context.Context, server *env.Server, document, section string) {
 	}
 }
 
+// Manager is the manager of an installation.
 type Manager struct {
 	// Metrics is the address of its metrics.
 	Metrics string

@@ -54,8 +54,8 @@ func ChecksumURL(name string) string { return ImageURL(name) + checksumSuffix }
 // AddImage serves an image with a root file system, and replaces an image with the same name.
 func (s *Server) AddImage(name, rootKey string) error {
 	if !imageName.MatchString(name) || strings.HasSuffix(name, mediumSuffix) {
-		return fmt.Errorf("the name of the image is %q: use lower-case letters, digits, - and ., with a letter or a digit at "+
-			"both ends, and another suffix than %s", name, mediumSuffix)
+		return fmt.Errorf("the name of the image is %q: use lower-case letters, digits, - and ., with a letter or a digit "+
+			"at both ends, and another suffix than %s", name, mediumSuffix)
 	}
 	content, err := json.Marshal(manifest{RootFS: rootKey})
 	if err != nil {

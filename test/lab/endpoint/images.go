@@ -40,9 +40,9 @@ const (
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
-// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the entry points of the
-// lab, or with IRONIC_IMAGE_ON_NODES the scripts and templates of the checkout that IRONIC_IMAGE_SOURCE names. It builds
-// missing parts of its root file system, which takes minutes the first time.
+// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the entry points of
+// the lab, or with IRONIC_IMAGE_ON_NODES the scripts and templates of the checkout that IRONIC_IMAGE_SOURCE names. It
+// builds missing parts of its root file system, which takes minutes the first time.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	if source := given(ironic.ImageSource); source != "" {
 		return sourceImage(ctx, source, progress)
@@ -143,8 +143,8 @@ func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image
 	}, nil
 }
 
-// DownloaderImage returns the image of the container download, with the archive of Ramdisk. It has an entry point of the
-// lab, or with IRONIC_IMAGE_ON_NODES the script that IPA_DOWNLOADER names.
+// DownloaderImage returns the image of the container download, with the archive of Ramdisk. It has an entry point of
+// the lab, or with IRONIC_IMAGE_ON_NODES the script that IPA_DOWNLOADER names.
 func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	archive, err := Ramdisk()
 	if err != nil {
