@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// OperatorNamespace and OperatorDeployment name the Deployment of BMO.
-	OperatorNamespace  = "baremetal-operator-system"
+	// OperatorNamespace is the namespace of BMO.
+	OperatorNamespace = "baremetal-operator-system"
 	// OperatorDeployment is the Deployment of BMO.
 	OperatorDeployment = "baremetal-operator-controller-manager"
 
