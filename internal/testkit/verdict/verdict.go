@@ -21,7 +21,7 @@ import (
 )
 
 // patience is the time limit of a program. Building that of Ignition takes longest.
-const patience = 5 * time.Minute
+const patience = 15 * time.Minute
 
 // Keepalived checks a file for an interface of this machine with keepalived. Warnings are errors too, because
 // keepalived ignores the statements that it warns of.
