@@ -65,7 +65,9 @@ type guard struct {
 
 	// The last valid settings.
 	settings vip.NodeSettings
-	reread   chan struct{}
+	// loaded is the fingerprint of the file before it was read last. The file may change while the rounds restart.
+	loaded uint64
+	reread chan struct{}
 
 	// choice are the settings of the last choice of the interface, and chosen is its name.
 	choice vip.NodeSettings
@@ -166,6 +168,7 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 
 // load reads the settings. It chooses the interface and adds the peers of the Node.
 func (g *guard) load() (vip.NodeSettings, error) {
+	g.loaded = fingerprint(g.options.Settings)
 	settings, err := loadSettings(g.options)
 	if err == nil {
 		settings, err = g.choose(settings)
@@ -247,7 +250,7 @@ func (g *guard) generation(ctx context.Context) {
 
 // awaitSettings returns the new settings, or the old ones when the context ends.
 func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
-	known := fingerprint(g.options.Settings)
+	known := g.loaded
 	for {
 		select {
 		case <-ctx.Done():

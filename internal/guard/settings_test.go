@@ -1,11 +1,59 @@
 package guard
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
+
+// TestSettingsThatChangeWhileTheGuardRestarts replaces the file after the guard has read it, and before the guard awaits
+// the next change.
+func TestSettingsThatChangeWhileTheGuardRestarts(t *testing.T) {
+	t.Parallel()
+	settings := vip.NodeSettings{
+		ClusterID: "cluster", Role: vip.Management, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Multicast,
+		VirtualIPs: []vip.Address{
+			{Address: netip.MustParseAddr("172.22.0.2"), Prefix: 24, Network: netip.MustParsePrefix("172.22.0.0/24")},
+		},
+		AdvertisementInterval: vip.Duration(time.Second), Takeover: vip.AfterMove, Standby: vip.Warm,
+		Ports: vip.Ports{API: 6385, Image: 6180, ImageTLS: 6183}, Files: vip.Files{Socket: "/socket", Authority: "/ca.crt", State: t.TempDir()},
+	}
+	path := filepath.Join(t.TempDir(), "guard.json")
+	write := func(name string) {
+		settings.Interface = name
+		content, err := settings.Encode()
+		if err == nil {
+			err = errors.Join(os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &guard{
+		options: Options{Settings: path, Getenv: os.Getenv}, log: slog.New(slog.DiscardHandler), facts: newFacts(),
+		said: map[string]string{},
+	}
+	write("eth0")
+	var err error
+	if g.settings, err = g.load(); err != nil {
+		t.Fatal(err)
+	}
+	write("eth1")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*settingsInterval)
+	defer cancel()
+	if got := g.awaitSettings(ctx); got.Interface != "eth1" {
+		t.Errorf("the guard continues with interface %s", got.Interface)
+	}
+}
 
 // TestWithPeers requires that an annotation only adds peers.
 func TestWithPeers(t *testing.T) {
