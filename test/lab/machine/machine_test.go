@@ -251,7 +251,7 @@ func TestSpecIsChecked(t *testing.T) {
 	} {
 		spec := good
 		spoil(&spec)
-		if _, err := machine.New(spec); err == nil || !strings.Contains(err.Error(), strings.ToLower(name)) {
+		if _, err := machine.New(spec); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(name)) {
 			t.Errorf("%s: got %v, want an error that names it", name, err)
 		}
 	}
