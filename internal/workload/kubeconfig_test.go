@@ -25,20 +25,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// validKubeconfig is the kubeconfig of an API server that does not answer.
-const validKubeconfig = `apiVersion: v1
-kind: Config
-clusters: [{name: silent, cluster: {server: "https://127.0.0.1:1"}}]
-contexts: [{name: silent, context: {cluster: silent, user: silent}}]
-users: [{name: silent, user: {token: credential}}]
-current-context: silent
-`
-
 // TestWhyThereIsNoConnection distinguishes a workload cluster that does not answer from a kubeconfig that is missing,
 // invalid or not readable, and from a manager that has just started.
 func TestWhyThereIsNoConnection(t *testing.T) {
 	edited := func(old, replaced string) map[string]string {
-		return map[string]string{"value": strings.Replace(validKubeconfig, old, replaced, 1)}
+		return map[string]string{"value": strings.Replace(build.SilentKubeconfig, old, replaced, 1)}
 	}
 	tried := time.Unix(1_700_000_000, 0)
 	for name, tc := range map[string]struct {
@@ -53,7 +44,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		"NotTried":    {"other-kubeconfig", edited("", ""), nil, time.Time{}, workload.ErrNotTried, ""},
 		"Unread":      {"cluster-kubeconfig", edited("", ""), errBroken, tried, errBroken, "reading Secret "},
 		"Missing":     {"other-kubeconfig", edited("", ""), nil, tried, workload.ErrNoKubeconfig, "Restore Secret cluster-kubeconfig with label"},
-		"NoKey":       {"cluster-kubeconfig", map[string]string{"admin.conf": validKubeconfig}, nil, tried, workload.ErrNoKubeconfig, "Secret cluster-kubeconfig has no key value. Add the key"},
+		"NoKey":       {"cluster-kubeconfig", map[string]string{"admin.conf": build.SilentKubeconfig}, nil, tried, workload.ErrNoKubeconfig, "Secret cluster-kubeconfig has no key value. Add the key"},
 		"Empty":       {"cluster-kubeconfig", map[string]string{"value": ""}, nil, tried, workload.ErrNoKubeconfig, "key value of Secret cluster-kubeconfig has no current context. Replace it"},
 		"Unparsable":  {"cluster-kubeconfig", edited("users: [{", "users: {["), nil, tried, workload.ErrNoKubeconfig, "is not a kubeconfig. Replace it"},
 		"NoContext":   {"cluster-kubeconfig", edited("current-context: silent", ""), nil, tried, workload.ErrNoKubeconfig, "has no current context"},
@@ -103,10 +94,10 @@ func TestARepairedKubeconfigIsTried(t *testing.T) {
 	}{
 		{"the kubeconfig is invalid", "broken", 0, workload.ErrNoKubeconfig},
 		{"the ClusterCache tries again", "broken", 30 * time.Second, workload.ErrNoKubeconfig},
-		{"the kubeconfig is repaired after the attempt", validKubeconfig, 0, workload.ErrNotTried},
-		{"no attempt since", validKubeconfig, 0, workload.ErrNotTried},
-		{"the API server does not answer", validKubeconfig, 30 * time.Second, workload.ErrUnreachable},
-		{"nor later", validKubeconfig, 0, workload.ErrUnreachable},
+		{"the kubeconfig is repaired after the attempt", build.SilentKubeconfig, 0, workload.ErrNotTried},
+		{"no attempt since", build.SilentKubeconfig, 0, workload.ErrNotTried},
+		{"the API server does not answer", build.SilentKubeconfig, 30 * time.Second, workload.ErrUnreachable},
+		{"nor later", build.SilentKubeconfig, 0, workload.ErrUnreachable},
 	} {
 		secret := &corev1.Secret{}
 		key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "cluster-kubeconfig"}
@@ -145,7 +136,7 @@ func withCertificate(t *testing.T, until time.Time) map[string]string {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}))
 	}
 	user := "client-certificate-data: " + encode("CERTIFICATE", signed) + ", client-key-data: " + encode("EC PRIVATE KEY", private)
-	return map[string]string{"value": strings.Replace(validKubeconfig, "token: credential", user, 1)}
+	return map[string]string{"value": strings.Replace(build.SilentKubeconfig, "token: credential", user, 1)}
 }
 
 // management returns a client of a management cluster with one Secret, which cannot be read while there is an error.

@@ -77,20 +77,11 @@ func (w *world) reachable(ctx context.Context, cluster string, at *side) {
 	w.connect(ctx, cluster, content)
 }
 
-// silentKubeconfig is that of an API server that does not answer.
-const silentKubeconfig = `apiVersion: v1
-kind: Config
-clusters: [{name: silent, cluster: {server: "https://127.0.0.1:1"}}]
-contexts: [{name: silent, context: {cluster: silent, user: silent}}]
-users: [{name: silent, user: {}}]
-current-context: silent
-`
-
 // silent gives a cluster a workload cluster that does not answer. After a move, hosts of a cluster with an Ironic endpoint
 // and without a kubeconfig stay paused.
 func (w *world) silent(ctx context.Context, cluster string) {
 	GinkgoHelper()
-	w.connect(ctx, cluster, []byte(silentKubeconfig))
+	w.connect(ctx, cluster, []byte(build.SilentKubeconfig))
 }
 
 // connect gives a cluster a kubeconfig.

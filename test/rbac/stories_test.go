@@ -32,15 +32,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// silentKubeconfig is valid, for an API server that does not answer.
-const silentKubeconfig = `apiVersion: v1
-kind: Config
-clusters: [{name: silent, cluster: {server: "https://127.0.0.1:1"}}]
-contexts: [{name: silent, context: {cluster: silent, user: silent}}]
-users: [{name: silent, user: {}}]
-current-context: silent
-`
-
 // clusterName is the Cluster of the stories.
 const clusterName = "cluster"
 
@@ -54,7 +45,7 @@ func describeLife(i *world) {
 	It("reports a cluster as ready and as paused", func(ctx context.Context) {
 		cluster := build.Cluster(clusterName, build.InNamespace(i.namespace), build.InfrastructureReady())
 		i.create(ctx, cluster)
-		i.create(ctx, kubeconfig.GenerateSecret(cluster, []byte(silentKubeconfig)))
+		i.create(ctx, kubeconfig.GenerateSecret(cluster, []byte(build.SilentKubeconfig)))
 		i.create(ctx, build.Metal3Cluster(clusterName, build.InNamespace(i.namespace), build.OwnedBy(cluster),
 			build.Labels(map[string]string{clusterv1.ClusterNameLabel: clusterName}), withIronic()))
 		i.eventually(ctx, &infrav1.Metal3Cluster{}, clusterName, infrav1.ReadyCondition, stage.IsTrue())

@@ -19,48 +19,32 @@ const CAPIVersion = "v1.14.2"
 
 // ControlPlane is the programs of a management cluster with garbage collection.
 func ControlPlane() Set {
-	return Set{
-		Name:    "controlplane",
-		LDFlags: versionFlags(KubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
-		Programs: []Program{
-			{Name: "etcd", Package: "go.etcd.io/etcd/server/v3"},
-			{Name: "kube-apiserver", Package: "k8s.io/kubernetes/cmd/kube-apiserver"},
-			{Name: "kubectl", Package: "k8s.io/kubernetes/cmd/kubectl"},
-			{Name: "kube-controller-manager", Package: "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		},
-	}
+	set := kubernetes("controlplane", KubernetesVersion, "kube-apiserver", "kubectl", "kube-controller-manager")
+	set.Programs = append([]Program{{Name: "etcd", Package: "go.etcd.io/etcd/server/v3"}}, set.Programs...)
+	return set
 }
 
 // Nodes is the programs of a machine of a cluster besides the control plane. Its own module keeps them out of
 // ControlPlane.
 func Nodes() Set {
-	return Set{
-		Name:    "nodes",
-		LDFlags: versionFlags(KubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
-		Programs: []Program{
-			{Name: "kubelet", Package: "k8s.io/kubernetes/cmd/kubelet"},
-			{Name: "kubeadm", Package: "k8s.io/kubernetes/cmd/kubeadm"},
-			{Name: "kube-scheduler", Package: "k8s.io/kubernetes/cmd/kube-scheduler"},
-			{Name: "kube-proxy", Package: "k8s.io/kubernetes/cmd/kube-proxy"},
-		},
-	}
+	return kubernetes("nodes", KubernetesVersion, "kubelet", "kubeadm", "kube-scheduler", "kube-proxy")
 }
 
 // EarlierNodes is the programs of nodes and control planes of EarlierKubernetesVersion, without etcd.
 func EarlierNodes() Set {
-	return Set{
-		Name:    "nodesearlier",
-		LDFlags: versionFlags(EarlierKubernetesVersion, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
-		Programs: []Program{
-			{Name: "kubelet", Package: "k8s.io/kubernetes/cmd/kubelet"},
-			{Name: "kubeadm", Package: "k8s.io/kubernetes/cmd/kubeadm"},
-			{Name: "kubectl", Package: "k8s.io/kubernetes/cmd/kubectl"},
-			{Name: "kube-apiserver", Package: "k8s.io/kubernetes/cmd/kube-apiserver"},
-			{Name: "kube-controller-manager", Package: "k8s.io/kubernetes/cmd/kube-controller-manager"},
-			{Name: "kube-scheduler", Package: "k8s.io/kubernetes/cmd/kube-scheduler"},
-			{Name: "kube-proxy", Package: "k8s.io/kubernetes/cmd/kube-proxy"},
-		},
+	return kubernetes("nodesearlier", EarlierKubernetesVersion, "kubelet", "kubeadm", "kubectl", "kube-apiserver",
+		"kube-controller-manager", "kube-scheduler", "kube-proxy")
+}
+
+// kubernetes returns a set of commands of a release of Kubernetes.
+func kubernetes(name, version string, commands ...string) Set {
+	set := Set{
+		Name: name, LDFlags: versionFlags(version, "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
 	}
+	for _, command := range commands {
+		set.Programs = append(set.Programs, Program{Name: command, Package: "k8s.io/kubernetes/cmd/" + command})
+	}
+	return set
 }
 
 // CoreDNS is the name server of a cluster, with the plugins that kubeadm's Corefile uses.

@@ -76,7 +76,7 @@ func ImageOptions() []string {
 // key of its content. Scripts, templates, users and modes are those of the checkout. The programs are those of
 // EnsureRoot. Do not write to the folder.
 func EnsureImageRoot(ctx context.Context, source string, progress io.Writer) (dir, key string, err error) {
-	if key, err = ImageRootKey(source); err != nil {
+	if key, err = imageRootKey(source); err != nil {
 		return "", "", err
 	}
 	base, err := ensureBase(ctx, progress)
@@ -95,8 +95,8 @@ func EnsureImageRoot(ctx context.Context, source string, progress io.Writer) (di
 	return dir, key, nil
 }
 
-// ImageRootKey returns the key of EnsureImageRoot. It builds nothing.
-func ImageRootKey(source string) (string, error) {
+// imageRootKey returns the key of EnsureImageRoot. It builds nothing.
+func imageRootKey(source string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, baseKey(), placed, links, contents, builtIn, accounts)
 	for _, place := range placed {
