@@ -438,6 +438,18 @@ func hubRemediation(strategy *infrav1.RemediationStrategy) *infrav1.Metal3Remedi
 	return &infrav1.Metal3Remediation{Spec: infrav1.Metal3RemediationSpec{Strategy: strategy}}
 }
 
+func remediationTemplate(strategy *v1beta1.RemediationStrategy) *v1beta1.Metal3RemediationTemplate {
+	template := &v1beta1.Metal3RemediationTemplate{}
+	template.Spec.Template.Spec.Strategy = strategy
+	return template
+}
+
+func hubRemediationTemplate(strategy *infrav1.RemediationStrategy) *infrav1.Metal3RemediationTemplate {
+	template := &infrav1.Metal3RemediationTemplate{}
+	template.Spec.Template.Spec.Strategy = strategy
+	return template
+}
+
 func timeout(duration time.Duration) *v1beta1.RemediationStrategy {
 	return &v1beta1.RemediationStrategy{Timeout: &metav1.Duration{Duration: duration}}
 }
@@ -467,6 +479,15 @@ func otherRulesToHub() map[string]rule {
 			spoke:  remediation(&v1beta1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
 			hub:    hubRemediation(&infrav1.RemediationStrategy{TimeoutSeconds: ptr.To[int32](300)}),
 			saved:  true,
+		},
+		"NegativeRetryLimit": {
+			reason: "CAPM3 uses the default instead of a negative limit of a template.",
+			kind:   "Metal3RemediationTemplate",
+			spoke:  remediationTemplate(&v1beta1.RemediationStrategy{Type: "Reboot", RetryLimit: -1}),
+			hub: hubRemediationTemplate(&infrav1.RemediationStrategy{
+				Type: "Reboot", RetryLimit: infrav1.DefaultRemediationRetryLimit,
+			}),
+			saved: true,
 		},
 		"SecondsAndTimeout": {
 			reason: "Seconds in a manifest have precedence over the timeout of the stored object.",

@@ -21,7 +21,7 @@ import (
 
 const (
 	// definitionsLimit is the time limit until new kinds are served.
-	definitionsLimit = time.Minute
+	definitionsLimit = 5 * time.Minute
 
 	// deploymentsLimit is the time limit until Deployments are available.
 	deploymentsLimit = 5 * time.Minute

@@ -53,7 +53,7 @@ const (
 	ironicCertificate = "ironic-tls"
 
 	// certificateLimit is the time limit for the certificate of Ironic.
-	certificateLimit = time.Minute
+	certificateLimit = 5 * time.Minute
 
 	// credentialsLimit is the time limit for credentials, with compiling the program that creates them.
 	credentialsLimit = 5 * time.Minute
