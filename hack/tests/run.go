@@ -20,6 +20,9 @@ import (
 // longLine is the maximum length of a line of output.
 const longLine = 16 << 20
 
+// lowestPriority is the nice value of steps that yield.
+const lowestPriority = 19
+
 // killAfter is the time for tests to clean up after an interrupt.
 const killAfter = 10 * time.Minute
 
@@ -148,9 +151,6 @@ func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
 func (s step) goTest() []string {
 	// The linters vet the code.
 	command := []string{"go", "test", "-json", "-vet=off", "-count=1", "-timeout=" + s.timeout.String()}
-	if s.yields {
-		command = append([]string{"nice", "-n", "19"}, command...)
-	}
 	if !s.whole {
 		command = append(command, "-short")
 	}
@@ -167,14 +167,22 @@ func (s step) goTest() []string {
 	return command
 }
 
+// lowerPriority gives a new session the processors that others do not need. The kernel shares processors between sessions
+// first, and applies the priorities of processes only inside of each.
+func lowerPriority(session int) {
+	// Without these groups in the kernel, only the priority of the process counts.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(lowestPriority)), 0)
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, lowestPriority)
+}
+
 // start runs a command and passes its output on. It sends an interrupt, so that tests clean up.
 func (s step) start(ctx context.Context, command []string, folder string, outcome *result,
 	read func(io.Reader) error,
 ) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
-	// go test does not send signals to the test binaries.
-	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// go test does not send signals to the test binaries, so they are in one process group.
+	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: !s.yields, Setsid: s.yields}
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }
 	program.WaitDelay = killAfter
 	reader, writer, err := os.Pipe()
@@ -186,6 +194,9 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 	began := time.Now()
 	if err := errors.Join(program.Start(), writer.Close()); err != nil {
 		return err
+	}
+	if s.yields {
+		lowerPriority(program.Process.Pid)
 	}
 	readErr := read(reader)
 	err = program.Wait()
