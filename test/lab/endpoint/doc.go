@@ -5,10 +5,10 @@
 //	GuardImage       the guard of this checkout with Debian's keepalived
 //	DownloaderImage  a downloader with a ramdisk to download
 //
-// The first and the last image have entry points of the lab: one program, cmd/entry, under the names of the upstream
-// scripts. It reads the same variables and files, writes the configuration and executes the real program. See package
-// entry. With IRONIC_IMAGE_ON_NODES, both have the scripts and templates of the checkouts that IRONIC_IMAGE_SOURCE and
-// IPA_DOWNLOADER name. The tests of this package require the entry points.
+// The first and the last image have the scripts and templates of the checkouts that IRONIC_IMAGE_SOURCE and
+// IPA_DOWNLOADER name. Without these variables, they have entry points of the lab: one program, cmd/entry, under the
+// names of the upstream scripts. It reads the same variables and files, writes the configuration and executes the real
+// program. See package entry.
 //
 // The cache keeps programs in folders named lab-endpoint-KEY, which may be removed while no image is being packed.
 //

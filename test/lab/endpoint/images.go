@@ -25,9 +25,6 @@ const (
 	// ironicUser is the user and group of the containers, as in the upstream images.
 	ironicUser = "997:994"
 
-	// onNodes is the environment variable that has nodes of a lab run the scripts of ironic.ImageSource and
-	// downloaderSource.
-	onNodes = "IRONIC_IMAGE_ON_NODES"
 	// downloaderSource is the environment variable with the path of the script of metal3-io/ironic-ipa-downloader.
 	downloaderSource = "IPA_DOWNLOADER"
 
@@ -40,11 +37,11 @@ const (
 	bootPrograms, tftpFolder = "/usr/lib/ipxe", "/tftpboot"
 )
 
-// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the entry points of
-// the lab, or with IRONIC_IMAGE_ON_NODES the scripts and templates of the checkout that IRONIC_IMAGE_SOURCE names. It
-// builds missing parts of its root file system, which takes minutes the first time.
+// IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the scripts and
+// templates of the checkout that IRONIC_IMAGE_SOURCE names, or without it the entry points of the lab. It builds missing
+// parts of its root file system, which takes minutes the first time.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
-	if source := given(ironic.ImageSource); source != "" {
+	if source := os.Getenv(ironic.ImageSource); source != "" {
 		return sourceImage(ctx, source, progress)
 	}
 	key, err := imitationKey()
@@ -67,14 +64,6 @@ func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 		Names: []string{ironicRepository + ":" + key}, Key: key, User: ironicUser, Environment: ironicEnvironment(),
 		Folder: root, Files: append(firmware(), entryPoints(program.path)...),
 	}, nil
-}
-
-// given returns the value of a variable that names files of other projects, if nodes use them.
-func given(variable string) string {
-	if os.Getenv(onNodes) == "" {
-		return ""
-	}
-	return os.Getenv(variable)
 }
 
 // sourceImage returns the image with the scripts and templates of a checkout of metal3-io/ironic-image.
@@ -143,8 +132,8 @@ func GuardImage(ctx context.Context, checkout string, progress io.Writer) (image
 	}, nil
 }
 
-// DownloaderImage returns the image of the container download, with the archive of Ramdisk. It has an entry point of
-// the lab, or with IRONIC_IMAGE_ON_NODES the script that IPA_DOWNLOADER names.
+// DownloaderImage returns the image of the container download, with the archive of Ramdisk. It has the script that
+// IPA_DOWNLOADER names, or without it an entry point of the lab.
 func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (image.Image, error) {
 	archive, err := Ramdisk()
 	if err != nil {
@@ -155,7 +144,7 @@ func DownloaderImage(ctx context.Context, checkout string, progress io.Writer) (
 		Environment: []string{"IPA_BASEURI=file://" + entry.RamdiskFolder},
 		Files:       []image.File{{Path: path.Join(entry.RamdiskFolder, entry.RamdiskArchive), Content: archive}},
 	}
-	if script := given(downloaderSource); script != "" {
+	if script := os.Getenv(downloaderSource); script != "" {
 		content, err := os.ReadFile(script)
 		if err != nil {
 			return image.Image{}, fmt.Errorf("reading the script of %s: %w", downloaderSource, err)

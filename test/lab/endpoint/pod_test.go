@@ -356,13 +356,14 @@ func (w *world) testImages(t *testing.T) {
 	const file = "/images/ironic-python-agent.kernel"
 	for url, want := range map[string]int{
 		"http://172.22.0.2:6180" + file:              200,
-		"http://172.22.0.2:6180/images/":             200,
-		"http://172.22.0.2:6180/images/none":         404,
+		"http://172.22.0.2:6180/images/":             403,
+		"http://172.22.0.2:6180/images/none":         403,
 		"https://172.22.0.2:6183" + file:             200,
 		"http://172.22.0.2:6180/../../auth/ironic":   400,
 		"http://172.22.0.2:6180/redfish/boot.iso":    403,
 		"https://172.22.0.2:6183/redfish/boot.iso":   200,
 		apiAddress + file:                            200,
+		apiAddress + "/images/none":                  404,
 		"http://172.22.0.2:6180/log/ironic/deploy/x": 404,
 	} {
 		media := filepath.Join(w.volume("shared"), "html", "redfish")
@@ -389,7 +390,13 @@ func (w *world) testLogs(t *testing.T, logs *container) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(w.volume("shared"), "log", "ironic", "deploy", "host-0.tar.gz")
-	if err := errors.Join(os.WriteFile(name, content.Bytes(), 0o600), os.Chown(name, 997, 994)); err != nil {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever watches the folder reads the file when it is closed.
+	_, err = file.Write(content.Bytes())
+	if err := errors.Join(err, file.Chown(997, 994), file.Close()); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, "the log is printed and removed", func() error {

@@ -41,7 +41,7 @@ var placed = []struct{ from, to string }{
 
 // links are the names of Debian's programs that differ from those of the base image.
 var links = map[string]string{
-	"usr/bin/python3.12": "python3", "usr/bin/ipcalc": "ipcalc-ng", "usr/sbin/httpd": "apache2",
+	"usr/bin/python3.12": "python3", "usr/bin/sh": "bash", "usr/bin/ipcalc": "ipcalc-ng", "usr/sbin/httpd": "apache2",
 	"etc/httpd/modules": "/usr/lib/apache2/modules",
 }
 
