@@ -146,20 +146,19 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the stories with the label spine beside the release and the moves on API servers: nodes wait most of
-// their time. It runs nothing else if the user chose stories.
+// planE2E runs the release and the moves on API servers, and then the stories with the label spine: nodes that start use
+// all processors of a small machine for minutes, in which tests beside them miss their time limits. It runs nothing else
+// if the user chose stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}
 	}
-	result := &tier{name: "e2e", steps: []step{
-		endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"),
-	}}
-	for _, step := range onAPIServer() {
-		step.beside, step.yields = true, true
-		result.steps = append(result.steps, step)
+	steps := onAPIServer()
+	steps[1].beside = true
+	return &tier{
+		name: "e2e", goOn: true,
+		steps: append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine")),
 	}
-	return result
 }
 
 // onAPIServer returns the steps without nodes.
