@@ -146,9 +146,9 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the release and the moves on API servers, and then the stories with the label spine: nodes that start use
-// all processors of a small machine for minutes, in which tests beside them miss their time limits. It runs nothing else
-// if the user chose stories.
+// planE2E runs the release and the moves on API servers, and then the stories with the label spine: nodes that start
+// use all processors of a small machine for minutes, in which tests beside them miss their time limits. It runs nothing
+// else if the user chose stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}

@@ -167,8 +167,8 @@ func (s step) goTest() []string {
 	return command
 }
 
-// lowerPriority gives a new session the processors that others do not need. The kernel shares processors between sessions
-// first, and applies the priorities of processes only inside of each.
+// lowerPriority gives a new session the processors that others do not need. The kernel shares processors between
+// sessions first, and applies the priorities of processes only inside of each.
 func lowerPriority(session int) {
 	// Without these groups in the kernel, only the priority of the process counts.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(lowestPriority)), 0)

@@ -38,8 +38,8 @@ const (
 )
 
 // IronicImage returns the image of the containers ironic, httpd, ramdisk-logs and dnsmasq. It has the scripts and
-// templates of the checkout that IRONIC_IMAGE_SOURCE names, or without it the entry points of the lab. It builds missing
-// parts of its root file system, which takes minutes the first time.
+// templates of the checkout that IRONIC_IMAGE_SOURCE names, or without it the entry points of the lab. It builds
+// missing parts of its root file system, which takes minutes the first time.
 func IronicImage(ctx context.Context, progress io.Writer) (image.Image, error) {
 	if source := os.Getenv(ironic.ImageSource); source != "" {
 		return sourceImage(ctx, source, progress)
