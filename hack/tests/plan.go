@@ -57,9 +57,9 @@ var (
 		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
 
-	// withRealIronic has terms that end if Ironic takes more than ten seconds to start again, so the packages at the
-	// same time yield to it. It waits most of its time.
-	withRealIronic = "./internal/guard"
+	// withKeepalived elects holders of the VIP by advertisements, and the guard has terms that end if Ironic takes more
+	// than ten seconds to start again, so the packages at the same time yield to them. They wait most of their time.
+	withKeepalived = []string{"./internal/guard", "./baremetal/keepalived"}
 
 	// labItself are the packages that stories on real nodes depend on. Their tests run if they or the pods of the lab
 	// changed.
@@ -107,7 +107,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	for _, path := range packages {
 		switch {
 		case matches(path, withRelease), path == withMoves, matches(path, onNodes):
-		case path == withRealIronic:
+		case slices.Contains(withKeepalived, path):
 		case matches(path, labItself):
 			lab = append(lab, path)
 		case matches(path, sequential):
@@ -126,8 +126,8 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			environment: roomy(), beside: true, yields: true,
 		},
 		{
-			name: "the guard with keepalived and Ironic", packages: []string{withRealIronic}, race: true, timeout: stepLimit,
-			beside: true,
+			name: "keepalived, and the guard with Ironic", packages: slices.Clone(withKeepalived), race: true,
+			timeout: stepLimit, beside: true,
 		},
 	}}
 	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)

@@ -158,8 +158,7 @@ func (c *cluster) divide() {
 	for _, n := range []*node{holder, second} {
 		n.kubelet.killed(starts[n])
 	}
-	next := c.holder("one holder remains", c.all...)
-	throughout(t, 2*time.Second, "one holder remains", heldBy(next, c.all...))
+	next := c.settled("one holder remains", 2*time.Second)
 	eventually(t, patient, "its Ironic is empty", c.registered(next.api(everyAddress)))
 }
 

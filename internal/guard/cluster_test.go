@@ -99,6 +99,24 @@ func (c *cluster) holder(what string, among ...*node) *node {
 	return found
 }
 
+// settled waits until one node has both VIPs for a time, and the others have none. A node whose Ironic has just ended may
+// take them over for a moment.
+func (c *cluster) settled(what string, span time.Duration) *node {
+	c.t.Helper()
+	found, since := c.holder(what, c.all...), time.Now()
+	eventually(c.t, generous, what, func() string {
+		if left := heldBy(found, c.all...)(); left != "" {
+			found, since = c.holder(what, c.all...), time.Now()
+			return left
+		}
+		if held := time.Since(since); held < span {
+			return fmt.Sprintf("held for %s", held)
+		}
+		return ""
+	})
+	return found
+}
+
 // without returns the other nodes.
 func (c *cluster) without(one *node) []*node {
 	return slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == one })
