@@ -99,8 +99,8 @@ func (c *cluster) holder(what string, among ...*node) *node {
 	return found
 }
 
-// settled waits until one node has both VIPs for a time, and the others have none. A node whose Ironic has just ended may
-// take them over for a moment.
+// settled waits until one node has both VIPs for a time, and the others have none. A node whose Ironic has just ended
+// may take them over for a moment.
 func (c *cluster) settled(what string, span time.Duration) *node {
 	c.t.Helper()
 	found, since := c.holder(what, c.all...), time.Now()
