@@ -27,6 +27,9 @@ const apiAddress = "172.22.0.100"
 // reconcileEvery is the minimum interval between two reconciles that ReconcileControlPlanes enforces.
 const reconcileEvery = 10 * time.Second
 
+// wokenAnnotation is the annotation that ReconcileControlPlanes changes.
+const wokenAnnotation = "lab.metal3.io/woken"
+
 // Template returns the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string { return l.template("plain") }
 
@@ -95,10 +98,13 @@ func (c *Cluster) ReconcileControlPlanes(ctx context.Context) error {
 	if err := c.Client.List(ctx, &found, client.InNamespace(Namespace)); err != nil {
 		return fmt.Errorf("listing control planes: %w", err)
 	}
+	now := time.Now().Truncate(reconcileEvery).UTC().Format(time.RFC3339)
 	for i := range found.Items {
+		if found.Items[i].Annotations[wokenAnnotation] == now {
+			continue
+		}
 		before := found.Items[i].DeepCopy()
-		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, "lab.metal3.io/woken",
-			time.Now().Truncate(reconcileEvery).UTC().Format(time.RFC3339))
+		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, wokenAnnotation, now)
 		if err := c.Client.Patch(ctx, &found.Items[i], client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("annotating KubeadmControlPlane %s: %w", before.Name, err)
 		}

@@ -13,8 +13,12 @@ import (
 )
 
 const (
-	// interval is the time between two requests.
+	// interval is the time between two ARP requests.
 	interval = 100 * time.Millisecond
+
+	// serviceInterval is the time between two requests of a client. Ironic needs some hundredths of a second of a
+	// processor for each, which the machines of a lab share.
+	serviceInterval = 500 * time.Millisecond
 
 	// patience is the time limit for an answer.
 	patience = time.Second
@@ -148,7 +152,7 @@ func (w *Witness) probeARP(ctx context.Context) {
 }
 
 func (w *Witness) probeService(ctx context.Context) {
-	ticks := time.NewTicker(interval)
+	ticks := time.NewTicker(serviceInterval)
 	defer ticks.Stop()
 	for {
 		requested := time.Now()
