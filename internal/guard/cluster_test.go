@@ -99,21 +99,18 @@ func (c *cluster) holder(what string, among ...*node) *node {
 	return found
 }
 
-// settled waits until one node has both VIPs for a time, and the others have none. A node whose Ironic has just ended
-// may take them over for a moment.
+// settled waits until one node has both VIPs for a time, and the others have none. A guard notices late that Ironic has
+// ended, so its node may take them over for a moment.
 func (c *cluster) settled(what string, span time.Duration) *node {
 	c.t.Helper()
-	found, since := c.holder(what, c.all...), time.Now()
-	eventually(c.t, generous, what, func() string {
-		if left := heldBy(found, c.all...)(); left != "" {
-			found, since = c.holder(what, c.all...), time.Now()
-			return left
+	found := c.holder(what, c.all...)
+	eventually(c.t, generous, what, lasting(span, oneAtMost(func() string {
+		left := heldBy(found, c.all...)()
+		if left != "" {
+			found = c.holder(what, c.all...)
 		}
-		if held := time.Since(since); held < span {
-			return fmt.Sprintf("held for %s", held)
-		}
-		return ""
-	})
+		return left
+	}, c.all...)))
 	return found
 }
 

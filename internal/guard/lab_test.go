@@ -166,6 +166,24 @@ func throughout(tb testing.TB, span time.Duration, what string, wrong func() str
 	}
 }
 
+// lasting returns nothing when the function has returned nothing for a time.
+func lasting(span time.Duration, wrong func() string) func() string {
+	var since time.Time
+	return func() string {
+		if left := wrong(); left != "" {
+			since = time.Time{}
+			return left
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if lasted := time.Since(since); lasted < span {
+			return fmt.Sprintf("it has lasted for %s, want %s", lasted, span)
+		}
+		return ""
+	}
+}
+
 type lab struct {
 	t      testing.TB
 	bridge *netlink.Handle
