@@ -394,7 +394,7 @@ func (w *world) testLogs(t *testing.T, logs *container) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever watches the folder reads the file when it is closed.
+	// The container reads a file when it is closed.
 	_, err = file.Write(content.Bytes())
 	if err := errors.Join(err, file.Chown(997, 994), file.Close()); err != nil {
 		t.Fatal(err)
