@@ -44,7 +44,7 @@ type step struct {
 type tier struct {
 	name  string
 	steps []step
-	// goOn runs the other steps after a failure.
+	// goOn runs the other steps after one that could not run. They run after failed tests anyway.
 	goOn bool
 	// omitted describes what the tier omits, and why. notes are further lines of the summary.
 	omitted, notes []string
@@ -155,10 +155,8 @@ func planE2E(chosen options) *tier {
 	}
 	steps := onAPIServer()
 	steps[1].beside = true
-	return &tier{
-		name: "e2e", goOn: true,
-		steps: append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine")),
-	}
+	steps = append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"))
+	return &tier{name: "e2e", steps: steps}
 }
 
 // onAPIServer returns the steps without nodes.

@@ -181,8 +181,8 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 ) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
-	// go test does not send signals to the test binaries, so they are in one process group.
-	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: !s.yields, Setsid: s.yields}
+	// A session is one process group: go test does not send signals to the test binaries.
+	program.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }
 	program.WaitDelay = killAfter
 	reader, writer, err := os.Pipe()
