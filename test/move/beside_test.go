@@ -16,18 +16,18 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// besideLimit is how many stories are played at the same time on the same clusters. More of them would wait for
+// besideLimit is the number of stories that run at the same time on the same clusters. More stories would wait for
 // processors, and not for clusterctl.
 const besideLimit = 3
 
-// story is one that is told in a namespace of its own.
+// story is a test in a namespace of its own.
 type story struct {
 	name string
 	play func(ctx context.Context)
 }
 
-// atNight leaves a story to the nightly tests, unless it is chosen by its name. In the short tests another layer, or the chaos,
-// covers what it shows, as CONTRIBUTING.md says.
+// atNight leaves a story to the nightly tests, unless its name is selected. In the short tests another layer, or the
+// chaos, covers the behaviour, as CONTRIBUTING.md says.
 func (s story) atNight() story {
 	if !testing.Short() || *only != "" {
 		return s
@@ -35,15 +35,15 @@ func (s story) atNight() story {
 	return story{s.name, func(context.Context) { panic(skipped("the nightly tests play this story")) }}
 }
 
-// describeStories has one spec for each story. The stories are played before the first spec, at the same time, and the
-// specs say how each ended. Most of each is waiting: for clusterctl, which asks for one thing after the other and looks
-// again after five seconds, and for hosts to stay as they are. Those that disturb no other story run in parallel;
-// those that kill managers or cut lines take turns, in clusters of their own.
+// describeStories has one spec for each story. The stories run before the first spec, at the same time, and the specs
+// report their results. Most of the time, a story waits: for clusterctl, which sends one request after the other and
+// polls every five seconds, and for hosts that must not change. Stories that disturb no other story run in parallel.
+// Stories that kill managers or cut connections run one after the other, in clusters of their own.
 func describeStories(whole, broken *clusters) {
 	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
-	// An Ironic endpoint serves the hosts of other namespaces, and they wait for it where they arrive. So the stories with
-	// an endpoint are the last.
+	// An Ironic endpoint serves the hosts of other namespaces, which wait for it in the target. So the stories with an
+	// endpoint run last.
 	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), survival(whole),
 		[]story{chaosOfHandovers(whole).atNight()}))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken),
@@ -72,13 +72,13 @@ func describeStories(whole, broken *clusters) {
 	}
 }
 
-// endings says how stories ended.
+// endings has the results of stories.
 type endings struct {
 	mutex sync.Mutex
 	all   map[string]ending
 }
 
-// ending is how a story ended: nil, failed, skipped, or the value of another panic.
+// ending is the result of a story: nil, failed, skipped, or the value of another panic.
 type ending struct {
 	reason any
 	took   time.Duration
@@ -101,19 +101,19 @@ func (e *endings) of(one story) {
 	}
 }
 
-// Panics that end a story: failed is an assertion that does not hold, skipped says why the story cannot be played here.
+// Panics that end a story: failed is a failed assertion, skipped is the reason why the story cannot run here.
 type (
 	failed  string
 	skipped string
 )
 
-// endStory is the fail handler while stories are played at the same time: a failure belongs to the story of its
-// goroutine, and not to the spec that runs.
+// endStory is the fail handler while stories run at the same time: a failure belongs to the story of its goroutine, and
+// not to the current spec.
 func endStory(message string, skip ...int) {
 	panic(failed(types.NewCodeLocation(1+append(skip, 0)[0]).String() + ":\n" + message))
 }
 
-// beside plays stories at the same time. None of them may disturb another one.
+// beside runs stories at the same time. No story may disturb another one.
 func (c *clusters) beside(ctx context.Context, told *endings, stories []story) {
 	GinkgoHelper()
 	turns := make(chan struct{}, besideLimit)
@@ -129,7 +129,7 @@ func (c *clusters) beside(ctx context.Context, told *endings, stories []story) {
 	c.tellManagers(false)
 }
 
-// inTurn plays stories one after the other, and mends before each what the one before has broken.
+// inTurn runs stories one after the other, and repairs before each story what the previous one has broken.
 func (c *clusters) inTurn(ctx context.Context, told *endings, stories []story) {
 	GinkgoHelper()
 	for _, one := range stories {
@@ -144,7 +144,7 @@ func chosen(stories []story) []story {
 	return slices.DeleteFunc(stories, func(one story) bool { return !wanted.MatchString(one.name) })
 }
 
-// play plays a story, and keeps how it ended.
+// play runs a story, and keeps its result.
 func (e *endings) play(ctx context.Context, one story) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -159,7 +159,7 @@ func (e *endings) play(ctx context.Context, one story) {
 	e.all[one.name] = ending{reason: reason, took: time.Since(began)}
 }
 
-// reason plays the story and returns why it ended early. Nil means that it was told to its end.
+// reason runs the story and returns why it ended early. Nil means that it ran to its end.
 func (s story) reason(ctx context.Context) (reason any) {
 	defer func() {
 		reason = recover()
@@ -173,7 +173,7 @@ func (s story) reason(ctx context.Context) (reason any) {
 	return nil
 }
 
-// together does several things at the same time, and fails if one of them has failed.
+// together runs functions at the same time, and fails if one of them has failed.
 func together(parts ...func()) {
 	GinkgoHelper()
 	var failed atomic.Bool

@@ -26,20 +26,20 @@ import (
 )
 
 const (
-	// bmoNamespace, bmoAccount and bmoManifests are those of the release.
+	// bmoNamespace, bmoAccount and bmoManifests are the names in the release.
 	bmoNamespace = "baremetal-operator-system"
 	bmoAccount   = "baremetal-operator-controller-manager"
 	bmoManifests = "config/render/capm3.yaml"
 
-	// noKernel and noRamdisk are those of an agent that no machine boots.
+	// noKernel and noRamdisk are the URLs of an agent that no machine boots.
 	noKernel  = "http://images.example/kernel"
 	noRamdisk = "http://images.example/ramdisk"
 
-	// ironicWork is how long the Ironic in memory takes for everything.
+	// ironicWork is the time that the Ironic in memory takes for each operation.
 	ironicWork = 30 * time.Millisecond
 )
 
-// newIronic starts an Ironic in memory, until the end of the suite.
+// newIronic starts an Ironic in memory. It ends with the suite.
 func newIronic() *fakeironic.Server {
 	GinkgoHelper()
 	ironic := fakeironic.New()
@@ -48,7 +48,7 @@ func newIronic() *fakeironic.Server {
 	return ironic
 }
 
-// accessTo is how BMO reaches it.
+// accessTo returns the endpoint and the credentials of the Ironic for BMO.
 func accessTo(ironic *fakeironic.Server) ironicapi.Endpoint {
 	return ironicapi.Endpoint{URL: ironic.Endpoint(), Username: ironic.Username, Password: ironic.Password}
 }
@@ -57,17 +57,17 @@ func accessTo(ironic *fakeironic.Server) ironicapi.Endpoint {
 type bmo struct {
 	side *side
 
-	// ironic is how it reaches Ironic, kernel and ramdisk are the agent's. A change counts from the next start.
+	// ironic is the Ironic of BMO, kernel and ramdisk are those of the agent. A change has an effect at the next start.
 	ironic          ironicapi.Endpoint
 	kernel, ramdisk string
 
 	program, health string
 	webhook         env.WebhookServer
 
-	// folder has what it reads from files.
+	// folder contains the files that BMO reads.
 	folder string
 
-	// starts makes names for its logs.
+	// starts counts the starts, for the names of the logs.
 	process *process.Child
 	starts  int
 }
@@ -94,7 +94,7 @@ func newBMO(ctx context.Context, at *side, ironic ironicapi.Endpoint) *bmo {
 	return b
 }
 
-// start runs it with the rights that it has in a cluster, and waits until its webhooks answer.
+// start runs BMO with the permissions that it has in a cluster, and waits until its webhooks answer.
 func (b *bmo) start(ctx context.Context) {
 	GinkgoHelper()
 	account, err := b.side.server.User("system:serviceaccount:"+bmoNamespace+":"+bmoAccount, "system:serviceaccounts")
@@ -129,13 +129,13 @@ func (b *bmo) start(ctx context.Context) {
 	Expect(b.process.WaitReady(limited, ready)).To(Succeed())
 }
 
-// restart ends it as a lost machine does, and runs another one.
+// restart kills BMO, and starts it again.
 func (b *bmo) restart(ctx context.Context) {
 	GinkgoHelper()
 	b.lose(ctx, 0)
 }
 
-// lose ends it as a lost machine does, and runs another one after a while.
+// lose kills BMO, and starts it again after a while.
 func (b *bmo) lose(ctx context.Context, away time.Duration) {
 	GinkgoHelper()
 	b.process.Kill()
@@ -143,7 +143,7 @@ func (b *bmo) lose(ctx context.Context, away time.Duration) {
 	b.start(ctx)
 }
 
-// installBMO installs all of the released manifests but the definitions, which are there, and what only pods need.
+// installBMO installs the released manifests, except for the CRDs, which exist, and objects that only pods require.
 func installBMO(ctx context.Context, at *side) {
 	GinkgoHelper()
 	Expect(at.client.Create(ctx, build.Namespace(bmoNamespace))).To(Succeed())

@@ -13,11 +13,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// holders take the Ironic endpoint in turn, each with an empty database.
+// holders are the VIP holders, one after the other, each with an empty database.
 var holders = []string{"ControlPlane/cp-0", "Management/management"}
 
-// chaosOfHandovers is the story of many pivots with random faults, where the Ironic endpoint changes its holder after each
-// of them.
+// chaosOfHandovers is the story of many pivots with random faults, with another VIP holder after each pivot.
 func chaosOfHandovers(c *clusters) story {
 	return story{"loses no host in many pivots and handovers with random faults", func(ctx context.Context) {
 		dice := newDice()
@@ -32,7 +31,7 @@ func chaosOfHandovers(c *clusters) story {
 		w.machine(ctx, "cluster", "cp-0", controlPlane())
 		w.machine(ctx, "cluster", "worker-0")
 		w.settled(ctx)
-		// Without provider IDs, which Machines keep in a move, the manager does not know that nodes may be missing.
+		// Machines keep their provider IDs in a move. Without them, the manager does not detect missing nodes.
 		w.pretend(ctx)
 		all, acts := w.trace(ctx), actsOf(w.ironic)
 		if *measure {
@@ -58,21 +57,21 @@ func chaosOfHandovers(c *clusters) story {
 	}}
 }
 
-// untilOnlyNodesAreMissing waits until nothing is in the way of a move, besides nodes that could take the Ironic endpoint.
-// There are no nodes here.
+// untilOnlyNodesAreMissing waits until the only obstacle is that no node could take the Ironic endpoint. There are no
+// nodes here.
 func (w *world) untilOnlyNodesAreMissing(ctx context.Context) {
 	GinkgoHelper()
 	w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
 		stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
 }
 
-// recover does what the user is told to do where clusterctl was killed or gave up: it gives the move up and begins again, or
+// recover follows the documents after clusterctl was killed or failed: it aborts the move and begins again, or
 // completes it.
 func (w *world) recover(ctx context.Context) {
 	GinkgoHelper()
 	if w.isLeaving(ctx) {
-		// Cluster API does not run there. Before it has found the infrastructure ready, the manager does not ask the workload
-		// cluster who manages it, and resume waits for hosts that wait for the answer.
+		// Cluster API does not run there. Until the infrastructure is ready, the manager does not read the claim in the
+		// workload cluster, and resume waits for hosts that depend on this claim.
 		w.goOnThere(ctx)
 		w.here, w.there = w.there, w.here
 		w.command(ctx, "resume")
@@ -84,8 +83,8 @@ func (w *world) recover(ctx context.Context) {
 	w.move(ctx)
 }
 
-// handOverThroughFault has another Ironic take the endpoint, which knows no host, while something goes wrong. All hosts are
-// adopted. It returns how they are then.
+// handOverThroughFault lets an Ironic with an empty database answer at the endpoint, with one fault. It waits until the
+// Ironic has adopted all hosts, and returns their trace.
 func (w *world) handOverThroughFault(ctx context.Context, dice chance, e *endpoint, holder string) trace {
 	GinkgoHelper()
 	faults := []fault{

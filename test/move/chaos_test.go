@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// faultAfter and outageLimit bound when a fault comes and how long something is away. A move waits for some five
-	// seconds and is over soon after.
+	// faultAfter limits the time until a fault, and outageLimit its length. A move waits for some five seconds and ends
+	// soon after.
 	faultAfter  = 7 * time.Second
 	outageLimit = 1500 * time.Millisecond
 )
@@ -69,7 +69,7 @@ func (s *side) loseManager(ctx context.Context, away time.Duration) {
 	s.start(ctx)
 }
 
-// beAway cuts the lines to the API server for a while.
+// beAway cuts the connections to the API server for a while.
 func (s *side) beAway(ctx context.Context, away time.Duration) {
 	GinkgoHelper()
 	s.cut()
@@ -77,7 +77,7 @@ func (s *side) beAway(ctx context.Context, away time.Duration) {
 	s.mend()
 }
 
-// pass lets some time pass.
+// pass waits for a time.
 func pass(ctx context.Context, length time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -85,13 +85,13 @@ func pass(ctx context.Context, length time.Duration) {
 	}
 }
 
-// upgradedHost is the host that gets another image in between, so that a leftover of it is out of date.
+// upgradedHost is the host that gets another image between moves, so that its leftover is out of date.
 const upgradedHost = "upgraded"
 
 // chaos is the story of many pivots with random faults.
 func chaos(c *clusters) story {
 	return story{"loses no host in many pivots with random faults", func(ctx context.Context) {
-		// A test that fails has to be repeated with the same faults.
+		// A failed test must be repeatable with the same faults.
 		dice := newDice()
 		w := c.world(ctx)
 		w.host(ctx, upgradedHost, imaged)
@@ -100,7 +100,7 @@ func chaos(c *clusters) story {
 		steady, upgraded := all.except(upgradedHost), all.only(upgradedHost)
 		upgrades, besideLeftovers := 0, 0
 		if *measure {
-			// Also where a story fails.
+			// The table is printed after a failure, too.
 			DeferCleanup(func(ctx context.Context) {
 				table(fmt.Sprintf("%d pivots with random faults, -move.seed=%d", *pivots, *faultSeed), []row{
 					{"pivot commands, where clusterctl was killed or gave up", strconv.Itoa(w.commands()), "-"},
@@ -133,7 +133,7 @@ func chaos(c *clusters) story {
 	}}
 }
 
-// chance is what chooses the faults.
+// chance chooses the faults.
 type chance struct{ *rand.Rand }
 
 func newDice() chance {
@@ -143,8 +143,8 @@ func newDice() chance {
 	return chance{rand.New(rand.NewPCG(*faultSeed, *faultSeed))}
 }
 
-// upgrade gives a host another image in every third move, right before it begins or early enough to be over. It returns
-// the number of upgrades.
+// upgrade gives a host another image in every third move, right before it begins or early enough to be complete. It
+// returns the number of upgrades.
 func (d chance) upgrade(ctx context.Context, w *world, number int) int {
 	GinkgoHelper()
 	upgrades, waits := d.IntN(3) == 0, d.IntN(2) == 0
@@ -163,9 +163,9 @@ func (d chance) upgrade(ctx context.Context, w *world, number int) int {
 	return 1
 }
 
-// pivotThroughChaos moves everything to the other side while one thing goes wrong, and does what the user is told to do
-// where clusterctl gave up. Left is true if the target has what an earlier move has left. It returns whether the next
-// one has.
+// pivotThroughChaos moves all objects to the other side with one fault, and follows the documents if clusterctl failed.
+// left is true if the target has leftovers of an earlier move. It returns true if the source has leftovers of this
+// move.
 func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, left bool) bool {
 	GinkgoHelper()
 	tidies, givesUp, leaves := dice.IntN(2) == 0, dice.IntN(2) == 0, dice.IntN(2) == 0
@@ -188,7 +188,7 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, 
 		w.keepHeld(ctx)
 		return true
 	default:
-		// Whether a move had begun, and whether a host is still busy, the plugin finds out.
+		// The plugin detects whether a move had begun, and whether a host is still busy.
 		w.command(ctx, "run")
 		w.goOnThere(ctx)
 	}
@@ -196,7 +196,7 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, 
 	return false
 }
 
-// moveThroughFault runs clusterctl while one thing goes wrong, and returns its error.
+// moveThroughFault runs clusterctl with one fault, and returns its error.
 func (w *world) moveThroughFault(ctx context.Context, dice chance, number int, left bool) (failed error) {
 	GinkgoHelper()
 	all := faults()
@@ -208,7 +208,7 @@ func (w *world) moveThroughFault(ctx context.Context, dice chance, number int, l
 	when := "after " + after.String()
 	switch {
 	case moment == 0 || left:
-		// Objects that are there already are neither added nor removed at the moments that are waited for.
+		// Leftovers exist already, so their events do not mark the moments of the cases below.
 		pass(ctx, after)
 	case moment == 1:
 		when = "while hosts are copied"
@@ -235,7 +235,7 @@ func (w *world) command(ctx context.Context, name string) {
 	Expect(w.pivot(ctx, name)).To(Equal(done), name)
 }
 
-// commands counts the commands of the plugin that the story has given in place of the user.
+// commands counts the commands of the plugin that the story ran in place of the user.
 func (w *world) commands() int {
 	count := 0
 	for _, step := range w.steps {
@@ -246,7 +246,7 @@ func (w *world) commands() int {
 	return count
 }
 
-// keepHeld keeps the hosts that have arrived on a leftover that is being deleted.
+// keepHeld runs pivot keep for hosts that arrived on a leftover that is being deleted.
 func (w *world) keepHeld(ctx context.Context) {
 	GinkgoHelper()
 	for name, host := range w.hosts(ctx, Default, w.here) {
@@ -257,7 +257,7 @@ func (w *world) keepHeld(ctx context.Context) {
 	}
 }
 
-// hasHalves returns true if a clusterctl that was killed has left an object there that is being deleted, besides hosts.
+// hasHalves returns true if a killed clusterctl has left an object on a side that is being deleted, besides hosts.
 func (w *world) hasHalves(ctx context.Context, at *side) bool {
 	GinkgoHelper()
 	for _, list := range leftovers() {

@@ -20,10 +20,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// glance is how often a story looks that waits for a moment which is soon over.
+// glance is the polling interval of a story that waits for a short moment.
 const glance = 5 * time.Millisecond
 
-// killedWhileWaiting is the story of a clusterctl that is killed before it has copied anything.
+// killedWhileWaiting is the story of a clusterctl that is killed before it copies objects.
 func killedWhileWaiting(c *clusters) story {
 	return story{"continues in the source when clusterctl is killed while it waits", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -52,7 +52,7 @@ func killedWhileWaiting(c *clusters) story {
 	}}.atNight()
 }
 
-// givingUp are the stories of a clusterctl that is killed, alone or with the cluster that it moves from.
+// givingUp are the stories in which clusterctl is killed, alone or together with the source.
 func givingUp(c *clusters) []story {
 	return []story{
 		story{"continues in the source when clusterctl is killed while it copies", func(ctx context.Context) {
@@ -190,8 +190,8 @@ func givingUp(c *clusters) []story {
 	}
 }
 
-// halt keeps clusterctl from copying on, once it has copied all objects that are owned as late as one of them: another object
-// is owned by that, and cannot be written in the target. The function that it returns takes that object away.
+// halt stops clusterctl after it has copied the given object and all objects of the same depth of ownership: a ConfigMap
+// that the object owns cannot be written in the target. The returned function deletes the ConfigMap on both sides.
 func (w *world) halt(ctx context.Context, behind client.Object) (release func()) {
 	GinkgoHelper()
 	Expect(w.here.client.Get(ctx, client.ObjectKeyFromObject(behind), behind)).To(Succeed())
@@ -208,7 +208,7 @@ func (w *world) halt(ctx context.Context, behind client.Object) (release func())
 	}
 }
 
-// duringCopy waits until the first host is in the other cluster, and does something at that moment.
+// duringCopy waits until the first host is in the target, and calls a function at that moment.
 func (w *world) duringCopy(ctx context.Context, do func()) {
 	GinkgoHelper()
 	w.await(ctx, w.there, watch.Added, &bmov1alpha1.BareMetalHostList{})
@@ -216,15 +216,16 @@ func (w *world) duringCopy(ctx context.Context, do func()) {
 	Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
 }
 
-// duringDeletion waits until the first object leaves the source, and does something at that moment.
+// duringDeletion waits until clusterctl has deleted the first object in the source, and calls a function at that
+// moment.
 func (w *world) duringDeletion(ctx context.Context, do func()) {
 	GinkgoHelper()
 	w.await(ctx, w.here, watch.Deleted, leftovers()...)
 	do()
 }
 
-// await waits until something happens to one of the objects of some kinds. Those that are there already count as added.
-// It watches, because to ask again and again at a moment that is soon over keeps the API server from everything else.
+// await waits for an event of one of the kinds. Existing objects count as added. It watches the objects: polling for a
+// short moment would overload the API server.
 func (w *world) await(ctx context.Context, at *side, what watch.EventType, kinds ...client.ObjectList) {
 	GinkgoHelper()
 	happened := make(chan struct{}, 1)
@@ -245,7 +246,7 @@ func (w *world) await(ctx context.Context, at *side, what watch.EventType, kinds
 	Eventually(happened).WithPolling(glance).WithTimeout(4 * patience).Should(Receive())
 }
 
-// isLeaving says whether clusterctl has begun to delete where the objects are. It begins with what is owned last.
+// isLeaving returns true if clusterctl has begun to delete objects in the source. It deletes owned objects first.
 func (w *world) isLeaving(ctx context.Context) bool {
 	GinkgoHelper()
 	for _, list := range leftovers() {
@@ -259,16 +260,16 @@ func (w *world) isLeaving(ctx context.Context) bool {
 	return false
 }
 
-// finish does what is left to do when clusterctl was killed after everything had been copied.
+// finish does the remaining steps after clusterctl was killed after it had copied all objects.
 func (w *world) finish(ctx context.Context) {
 	GinkgoHelper()
 	w.pauseClusters(ctx, w.there, false)
 	w.goOnThere(ctx)
 }
 
-// leaveHalfMachine leaves a Machine in the target as a clusterctl does that is killed before it takes the finalizers. A
-// Machine of that name arrives, with the finalizer of Cluster API: without it, clusterctl would remove that of the leftover
-// when it updates it, and with it the leftover.
+// leaveHalfMachine leaves a Machine in the target like a clusterctl that is killed before it removes the finalizers.
+// The Machine that arrives has the finalizer of Cluster API. Without it, the update by clusterctl would remove the
+// finalizer of the leftover, and so delete the leftover.
 func (w *world) leaveHalfMachine(ctx context.Context) *clusterv1.Machine {
 	GinkgoHelper()
 	var machines clusterv1.MachineList
@@ -285,7 +286,7 @@ func (w *world) leaveHalfMachine(ctx context.Context) *clusterv1.Machine {
 	return half
 }
 
-// reachedMachine is the name of a Machine with a Metal3Machine that the copy has reached.
+// reachedMachine returns the name of a Machine whose Metal3Machine clusterctl has copied.
 func (w *world) reachedMachine(ctx context.Context) string {
 	GinkgoHelper()
 	var machines infrav1.Metal3MachineList
@@ -294,7 +295,7 @@ func (w *world) reachedMachine(ctx context.Context) string {
 	return machines.Items[0].Name
 }
 
-// clear takes away what a clusterctl that was killed has left.
+// clear deletes the objects that a killed clusterctl has left.
 func (w *world) clear(ctx context.Context, at *side) {
 	GinkgoHelper()
 	w.byHand("taking away what is left")
@@ -305,7 +306,7 @@ func (w *world) clear(ctx context.Context, at *side) {
 	Eventually(func(g Gomega) { g.Expect(w.hosts(ctx, g, at)).To(BeEmpty()) }).Should(Succeed())
 }
 
-// remove takes objects away without anybody acting on them, as clusterctl does.
+// remove deletes objects without an action of a controller, as clusterctl does.
 func (w *world) remove(ctx context.Context, at *side, objects ...client.Object) {
 	GinkgoHelper()
 	merge := func(object client.Object, format string, arguments ...any) {

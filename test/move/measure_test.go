@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
 )
 
-// The goals: seconds for goalHosts, and a number of hosts or steps.
+// The goals: seconds for goalHosts hosts, and a number of hosts or steps.
 const (
 	goalHosts = 100
 	goalMove  = 60
@@ -32,16 +32,16 @@ const (
 type measuredIronic interface {
 	access() ironicapi.Endpoint
 
-	// empty replaces it, with the same address, credentials and certificate.
+	// empty replaces the Ironic, with the same address, credentials and certificate.
 	empty(ctx context.Context)
 
 	// host gives a host a management controller that this Ironic reaches.
 	host(host *bmov1alpha1.BareMetalHost)
 
-	// images are what it boots agents from, and one that can be written. Without that one machines keep their own.
+	// images are the kernel and ramdisk of agents, and the image of nodes. With a nil image, machines keep their own.
 	images() (kernel, ramdisk string, node *infrav1.Image)
 
-	// acts counts, by the name of the machine, what was done to machines so far: power, disks and media.
+	// acts counts the actions on power, disks and media of each machine so far, by its name.
 	acts() map[string]int
 }
 
@@ -54,7 +54,8 @@ func (f fakeMeasured) host(*bmov1alpha1.BareMetalHost)          {}
 func (f fakeMeasured) images() (string, string, *infrav1.Image) { return noKernel, noRamdisk, nil }
 func (f fakeMeasured) acts() map[string]int                     { return actsOf(f.Server) }
 
-// actsOf counts what an Ironic in memory was asked to do to machines, and not what it was asked to take note of.
+// actsOf counts the requests to an Ironic in memory that act on machines. It omits requests that only change its
+// database.
 func actsOf(ironic *fakeironic.Server) map[string]int {
 	counts := map[string]int{}
 	for _, call := range ironic.Calls() {
@@ -65,7 +66,7 @@ func actsOf(ironic *fakeironic.Server) map[string]int {
 	return counts
 }
 
-// harmed names the hosts of a trace to whose machines something was done since, and those that are lost.
+// harmed returns the hosts of a trace whose machines an action has changed since, and the lost hosts.
 func (w *world) harmed(ctx context.Context, since trace, before, now map[string]int) []string {
 	GinkgoHelper()
 	var found []string
@@ -80,7 +81,7 @@ func (w *world) harmed(ctx context.Context, since trace, before, now map[string]
 	return found
 }
 
-// describeMeasurements measures what the documents promise. The only assertion is that no host is changed.
+// describeMeasurements measures the goals of the documents. The only assertion is that no host is changed.
 func describeMeasurements(c *clusters) {
 	It("measures a pivot of many hosts", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -92,7 +93,7 @@ func describeMeasurements(c *clusters) {
 		w.image = image
 		e := newEndpoint(behind.access())
 		w.cluster(ctx, "cluster", e.at())
-		// Hosts of other namespaces would wait for this endpoint, as one BMO serves all of them.
+		// Hosts of other namespaces would wait for this endpoint, because one BMO serves all of them.
 		DeferCleanup(func(ctx context.Context) {
 			for _, at := range []*side{w.here, w.there} {
 				w.clear(ctx, at)
@@ -127,7 +128,7 @@ func describeMeasurements(c *clusters) {
 		running := time.Since(began)
 
 		fmt.Println("handing the endpoint over")
-		// BMO looks at each host once a minute, so at some before they are told. They get other IDs then.
+		// BMO reconciles each host once a minute, so some before their annotation changes. These hosts get other IDs.
 		e.expect(w.hosts(ctx, Default, w.here))
 		behind.empty(ctx)
 		told := w.nudges(ctx, "ControlPlane/host-000")
@@ -156,7 +157,7 @@ func describeMeasurements(c *clusters) {
 	})
 }
 
-// useIronic has both BMOs use another Ironic.
+// useIronic configures both BMOs for another Ironic.
 func (c *clusters) useIronic(ctx context.Context, access ironicapi.Endpoint, kernel, ramdisk string) {
 	GinkgoHelper()
 	for _, at := range []*side{c.source, c.target} {
@@ -165,7 +166,7 @@ func (c *clusters) useIronic(ctx context.Context, access ironicapi.Endpoint, ker
 	}
 }
 
-// stages is when the Cluster was paused, and when the move was let go on.
+// stages returns the time until the Cluster is paused, and the time until block-move is removed.
 func (w *world) stages(ctx context.Context, began time.Time) (paused, quiet time.Duration) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -201,7 +202,7 @@ func (w *world) eventuallyActive(ctx context.Context, e *endpoint) {
 // row is one line of the table.
 type row struct{ what, measured, goal string }
 
-// timed is a row of a time, with a goal in seconds for goalHosts. Zero means that there is none.
+// timed is a row of a time, with a goal in seconds for goalHosts. Zero means no goal.
 func timed(what string, took time.Duration, goal float64) row {
 	made := row{what: what, measured: fmt.Sprintf("%.1f s", took.Seconds()), goal: "-"}
 	if goal > 0 && *hosts == goalHosts {
@@ -215,7 +216,7 @@ func counted(what string, count int) row {
 	return row{what: what, measured: strconv.Itoa(count), goal: strconv.Itoa(goalNone)}
 }
 
-// table prints what was measured beside the goals.
+// table prints the measured values beside the goals.
 func table(title string, rows []row) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n%-70s %10s %10s\n", title, "measured", "goal")

@@ -17,15 +17,15 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// nudges are the times at which hosts are told who holds the endpoint: all that this provider does for them after a
-// change of the holder. What comes after it is the work of BMO and of Ironic.
+// nudges are the times at which the manager writes the holder annotation on hosts. This is the only step of the
+// provider after a change of the VIP holder. BMO and Ironic do the other steps.
 type nudges struct {
 	mutex sync.Mutex
-	// at are by the names of the hosts.
+	// at has the times by the names of the hosts.
 	at map[string]time.Time
 }
 
-// nudges begins to note when hosts are told of a holder.
+// nudges starts to record when hosts get the annotation of a holder.
 func (w *world) nudges(ctx context.Context, holder string) *nudges {
 	GinkgoHelper()
 	stream := w.here.watch(ctx, w.namespace, &bmov1alpha1.BareMetalHostList{})
@@ -50,7 +50,7 @@ func (n *nudges) note(event watch.Event, holder string) {
 	}
 }
 
-// all waits until as many hosts were told, and returns when.
+// all waits until a number of hosts have the annotation, and returns the times.
 func (n *nudges) all(count int) map[string]time.Time {
 	GinkgoHelper()
 	read := func() map[string]time.Time {
@@ -62,7 +62,7 @@ func (n *nudges) all(count int) map[string]time.Time {
 	return read()
 }
 
-// nudged says when each wave of hosts was told, and how long hosts waited then for the first request of BMO.
+// nudged returns when each wave of hosts got the annotation, and the time until the first request of BMO.
 func nudged(told, looked map[string]time.Time, began time.Time) []row {
 	first := slices.MinFunc(slices.Collect(maps.Values(told)), time.Time.Compare).Sub(began)
 	all := []row{timed("  of this, until the first host is told of it", first, 0)}

@@ -27,16 +27,16 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	// patience is the time limit of a story for each wait. It is not an expected time.
 	patience = 2 * time.Minute
 
-	// pollEvery is how often it looks.
+	// pollEvery is the polling interval.
 	pollEvery = 100 * time.Millisecond
 
-	// quiet is how long nothing may happen where nothing should.
+	// quiet is the time for which a story expects no change.
 	quiet = time.Second
 
-	// roleVariable makes the test binary the manager.
+	// roleVariable is the variable with which the test binary runs the manager.
 	roleVariable = "METAL3_MOVE_ROLE"
 	roleManager  = "manager"
 )
@@ -63,8 +63,8 @@ const (
 	ironicReal = "real"
 )
 
-// TestMain is the manager where a story wants another process of it, so that it can be killed, and so that two of them
-// do not share what belongs to a process.
+// TestMain runs the manager if the variable is set, so that each manager is a process that a story can kill, and two
+// managers share no process-wide state.
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != roleManager {
 		os.Exit(m.Run())
@@ -75,7 +75,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runManager does what main does.
+// runManager does the same as main of the manager.
 func runManager() error {
 	settings := app.NewFlags(func(string) string { return "" })
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
@@ -100,13 +100,13 @@ type clusters struct {
 	// capm3 is the path of the manager of CAPM3 that runs in the target. Empty for the manager under test.
 	capm3 string
 
-	// ironic is the one that BMO talks to in both, over the address that does not move. Worlds counts who shares it.
+	// ironic is the Ironic of the BMOs of both clusters, at one address. worlds counts the worlds that share it.
 	ironic *fakeironic.Server
 	worlds atomic.Int32
 }
 
-// Stories share two API servers with a manager and a BMO each, and those that break something have two of their own. Each
-// has a namespace of its own.
+// Stories share two API servers, each with a manager and a BMO. Stories that break something have two API servers of
+// their own. Each story has a namespace of its own.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	whole, broken := &clusters{}, &clusters{}
 	if *pivots == 0 {
@@ -119,7 +119,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		if *measure {
-			// Many hosts take longer to make, and that is not what is measured. The real Ironic is one process.
+			// The creation of many hosts takes longer, and is not measured. The real Ironic is one process.
 			limit := patience * time.Duration(max(1, *hosts/goalHosts))
 			if *ironicKind == ironicReal {
 				limit *= 4
@@ -144,7 +144,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 	describeStories(whole, broken)
 })
 
-// open starts everything. The managers are alive at its end.
+// open starts all programs. The managers are ready at its end.
 func (c *clusters) open(ctx context.Context) {
 	GinkgoHelper()
 	together(
@@ -165,7 +165,7 @@ func (c *clusters) open(ctx context.Context) {
 	DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
 }
 
-// prepare makes clusterctl ready, with a configuration that names no provider: nothing is installed by it.
+// prepare writes a configuration of clusterctl that names no provider: clusterctl installs none.
 func (c *clusters) prepare(ctx context.Context) {
 	GinkgoHelper()
 	config := filepath.Join(GinkgoT().TempDir(), "clusterctl.yaml")
@@ -176,8 +176,8 @@ func (c *clusters) prepare(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// acquaint lets clusterctl install its own definitions in both clusters, as clusterctl init does. It takes its time over
-// the first look at a cluster after that.
+// acquaint lets clusterctl install its own CRDs in both clusters, as clusterctl init does. The first command of clusterctl
+// for a cluster takes long.
 func (c *clusters) acquaint(ctx context.Context) {
 	GinkgoHelper()
 	work, ctx := errgroup.WithContext(ctx)
@@ -190,7 +190,7 @@ func (c *clusters) acquaint(ctx context.Context) {
 	Expect(work.Wait()).To(Succeed())
 }
 
-// tellManagers shows the ends of the managers' logs where a story has failed, and demands that they are alive.
+// tellManagers prints the ends of the logs of the managers if a story has failed, and requires that the managers run.
 func (c *clusters) tellManagers(failed bool) {
 	GinkgoHelper()
 	var ended error
@@ -206,7 +206,7 @@ func (c *clusters) tellManagers(failed bool) {
 	Expect(ended).NotTo(HaveOccurred())
 }
 
-// heal ends what the story before has broken.
+// heal repairs what the previous story has broken.
 func (c *clusters) heal(ctx context.Context) {
 	GinkgoHelper()
 	for _, side := range []*side{c.source, c.target} {

@@ -27,51 +27,51 @@ import (
 )
 
 const (
-	// goodPassword is the only one that the management controllers accept.
+	// goodPassword is the only password that the management controllers accept.
 	goodPassword = "correct-horse"
 
-	// boardUser is the user name that goes with it.
+	// boardUser is the user name for goodPassword.
 	boardUser = "admin"
 
 	// reservedLabel holds the name of the machine that a host is meant for.
 	reservedLabel = "example.com/for"
 
-	// looksEnough is how often BMO asks for a node at least, after a host was touched, until one whole reconcile of the
-	// host is over: each asks once or more, and the next one begins after the one before has ended.
+	// looksEnough is the number of requests of BMO for a node after which one whole reconcile of its host is complete.
+	// Each reconcile sends one request or more, and begins after the previous one has ended.
 	looksEnough = 12
 
-	// touchedAnnotation is on a host that a story has changed so that BMO reconciles it.
+	// touchedAnnotation is an annotation that a story sets on a host so that BMO reconciles it.
 	touchedAnnotation = "example.com/touched"
 )
 
-// boards is the URL of management controllers, of which only the Ironic in memory knows that they are none.
+// boards is the URL of the management controllers. The Ironic in memory sends no requests to it.
 const boards = "http://bmc.example/redfish/v1/Systems/"
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	*clusters
 	namespace string
 
-	// here is where the objects are, there is where they are moved next.
+	// here is the side with the objects. there is the target of the next move.
 	here, there *side
 
-	// image is that of machines. Nil leaves the one that they have.
+	// image is the image of machines. Nil keeps their default.
 	image *infrav1.Image
 
 	// dataTemplate is the name of the Metal3DataTemplate of machines. Empty means none.
 	dataTemplate string
 
-	// steps are what the story did in place of the user, besides clusterctl move.
+	// steps are the steps that the story did in place of the user, besides clusterctl move.
 	steps []string
 
-	// serial makes MAC addresses.
+	// serial is the counter for MAC addresses.
 	serial int
 }
 
-// byHand remembers that the story does something in place of the user.
+// byHand records a step that the story does in place of the user.
 func (w *world) byHand(step string) { w.steps = append(w.steps, step) }
 
-// world makes a world. All worlds of these clusters share an Ironic, in which a MAC address belongs to one host.
+// world creates a world. All worlds of these clusters share an Ironic, in which a MAC address belongs to one host.
 func (c *clusters) world(ctx context.Context) *world {
 	GinkgoHelper()
 	place := int(c.worlds.Add(1))
@@ -80,7 +80,7 @@ func (c *clusters) world(ctx context.Context) *world {
 	}
 }
 
-// stuck says whether no work of Ironic on the hosts of this world ends any more.
+// stuck stops the work of Ironic on the hosts of this world, or lets it end again.
 func (w *world) stuck(stuck bool) {
 	w.ironic.Hold(w.namespace+"~", stuck)
 }
@@ -94,7 +94,7 @@ func (w *world) create(ctx context.Context, object client.Object) {
 	Expect(build.CreateWithStatus(ctx, w.here.client, object)).To(Succeed())
 }
 
-// cluster makes a Cluster and its Metal3Cluster.
+// cluster creates a Cluster and its Metal3Cluster.
 func (w *world) cluster(ctx context.Context, name string, options ...build.Metal3ClusterOption) {
 	GinkgoHelper()
 	cluster := build.Cluster(name, build.InNamespace(w.namespace))
@@ -106,7 +106,7 @@ func (w *world) cluster(ctx context.Context, name string, options ...build.Metal
 	w.pretend(ctx)
 }
 
-// machine makes a Machine with all that belongs to it, for the host of the same name.
+// machine creates a Machine with the objects that belong to it, for the host of the same name.
 func (w *world) machine(ctx context.Context, cluster, name string, options ...build.MachineOption) {
 	GinkgoHelper()
 	owner := &clusterv1.Cluster{}
@@ -128,7 +128,7 @@ func (w *world) machine(ctx context.Context, cluster, name string, options ...bu
 	w.pretend(ctx)
 }
 
-// controlPlane makes a Machine one of the control plane.
+// controlPlane labels a Machine as one of the control plane.
 func controlPlane() build.MachineOption {
 	return build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""})
 }
@@ -137,7 +137,7 @@ func ofCluster(name string) build.ObjectOption {
 	return build.Labels(map[string]string{clusterv1.ClusterNameLabel: name})
 }
 
-// host makes a host that is online, and the Secret for it.
+// host creates a host that is online, and its Secret.
 func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
 	w.serial++
@@ -155,12 +155,12 @@ func (w *world) host(ctx context.Context, name string, options ...func(*bmov1alp
 	w.create(ctx, host)
 }
 
-// address is that of the management controller of a host.
+// address is the address of the management controller of a host.
 func (w *world) address(host string) string {
 	return boards + w.namespace + "-" + host
 }
 
-// imaged makes a host run an image without any machine.
+// imaged sets an image on a host without a machine.
 func imaged(host *bmov1alpha1.BareMetalHost) {
 	host.Spec.Image = &bmov1alpha1.Image{
 		URL: "http://images.example/own.img", Checksum: "http://images.example/own.img.sha256sum",
@@ -168,7 +168,7 @@ func imaged(host *bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// fleet makes a cluster of machines on hosts, and free hosts, and waits until all of it is there.
+// fleet creates a cluster of machines on hosts, and free hosts, and waits until all are settled.
 func (w *world) fleet(ctx context.Context, cluster string, machines, free int) {
 	GinkgoHelper()
 	w.cluster(ctx, cluster)
@@ -183,7 +183,7 @@ func (w *world) fleet(ctx context.Context, cluster string, machines, free int) {
 	w.settled(ctx)
 }
 
-// readyFleet makes a cluster of two machines beside two free hosts, waits until it can move, and remembers how it is.
+// readyFleet creates a cluster of two machines and two free hosts, waits until it can move, and returns a trace.
 func (w *world) readyFleet(ctx context.Context) trace {
 	GinkgoHelper()
 	w.fleet(ctx, "cluster", 2, 2)
@@ -191,8 +191,8 @@ func (w *world) readyFleet(ctx context.Context) trace {
 	return w.trace(ctx)
 }
 
-// settled waits until all machines run on their hosts and all others are as they should be. BMO looks at a host again
-// after ten seconds or a change, so that a change every second saves most of the time.
+// settled waits until all machines run on their hosts and all other hosts are available or provisioned. BMO reconciles
+// a host again after ten seconds or after a change, so a change every second saves most of the time.
 func (w *world) settled(ctx context.Context) {
 	GinkgoHelper()
 	looks := 0
@@ -227,7 +227,7 @@ func (w *world) settled(ctx context.Context) {
 	}
 }
 
-// touch changes a host, so that BMO looks at it. The number has to be another one each time.
+// touch changes a host, so that BMO reconciles it. Each call requires another number.
 func (w *world) touch(ctx context.Context, host string, number int) {
 	GinkgoHelper()
 	w.change(ctx, host, func(host *bmov1alpha1.BareMetalHost) {
@@ -235,14 +235,14 @@ func (w *world) touch(ctx context.Context, host string, number int) {
 	})
 }
 
-// untouch leaves no trace of touch.
+// untouch removes the annotation of touch.
 func (w *world) untouch(ctx context.Context, host string) {
 	GinkgoHelper()
 	w.change(ctx, host, func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, touchedAnnotation) })
 }
 
-// pretend does what Cluster API would do, which does not run here. It has to be done again after
-// a move, because no status is moved.
+// pretend does what Cluster API, which does not run here, would do. A story calls pretend again after a move, because
+// clusterctl moves no status.
 func (w *world) pretend(ctx context.Context) {
 	GinkgoHelper()
 	here := client.InNamespace(w.namespace)
@@ -307,7 +307,7 @@ func (w *world) change(ctx context.Context, name string, edit func(*bmov1alpha1.
 	stage.Change(ctx, w.here.client, w.key(name), &bmov1alpha1.BareMetalHost{}, edit)
 }
 
-// readyForMove waits until all Metal3Clusters say that a move would go through.
+// readyForMove waits until ReadyForMove of all Metal3Clusters is true.
 func (w *world) readyForMove(ctx context.Context) {
 	GinkgoHelper()
 	w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.ReadyForMoveReason)))
@@ -326,7 +326,7 @@ func (w *world) infras(ctx context.Context, want gomegatypes.GomegaMatcher) {
 	}).Should(Succeed())
 }
 
-// pauseClusters pauses the Clusters of a side or lets them run, as the user does after a move that was given up.
+// pauseClusters pauses or unpauses the Clusters of a side, as the user does after an aborted move.
 func (w *world) pauseClusters(ctx context.Context, at *side, paused bool) {
 	GinkgoHelper()
 	w.byHand(fmt.Sprintf("setting spec.paused to %v", paused))
@@ -337,20 +337,20 @@ func (w *world) pauseClusters(ctx context.Context, at *side, paused bool) {
 	}
 }
 
-// pauseCluster pauses one Cluster of a side or lets it run.
+// pauseCluster pauses or unpauses one Cluster of a side.
 func (w *world) pauseCluster(ctx context.Context, at *side, name string, paused bool) {
 	GinkgoHelper()
 	stage.Change(ctx, at.client, w.key(name), &clusterv1.Cluster{},
 		func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(paused) })
 }
 
-// journey is a clusterctl that runs.
+// journey is a running clusterctl.
 type journey struct {
 	kill  context.CancelFunc
 	ended chan error
 }
 
-// begin starts to move everything.
+// begin starts to move all objects.
 func (w *world) begin(ctx context.Context) *journey {
 	GinkgoHelper()
 	ctx, kill := context.WithCancel(ctx)
@@ -365,14 +365,14 @@ func (w *world) begin(ctx context.Context) *journey {
 	return j
 }
 
-// arrive waits until clusterctl has moved everything, and plays Cluster API there.
+// arrive waits until clusterctl has moved all objects, and continues in the other cluster.
 func (w *world) arrive(ctx context.Context, j *journey) {
 	GinkgoHelper()
 	Eventually(j.ended).WithTimeout(4 * patience).Should(Receive(Not(HaveOccurred())))
 	w.goOnThere(ctx)
 }
 
-// goOnThere continues in the other cluster after a move, and plays Cluster API there.
+// goOnThere continues in the other cluster after a move, and does what Cluster API would do there.
 func (w *world) goOnThere(ctx context.Context) {
 	GinkgoHelper()
 	w.here, w.there = w.there, w.here
@@ -386,13 +386,13 @@ func (j *journey) lose() {
 	Eventually(j.ended).Should(Receive(HaveOccurred()), "clusterctl was faster")
 }
 
-// move moves everything.
+// move moves all objects.
 func (w *world) move(ctx context.Context) {
 	GinkgoHelper()
 	w.arrive(ctx, w.begin(ctx))
 }
 
-// picture is a host with all that a move must not change.
+// picture has the fields of a host that a move must not change.
 type picture struct {
 	Labels, Annotations map[string]string
 	Finalizers          []string
@@ -402,19 +402,19 @@ type picture struct {
 	Powered             bool
 }
 
-// pictures takes a picture of each host where the objects are.
+// pictures returns the picture of each host on this side.
 func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
 	pictures := map[string]picture{}
 	for name, host := range w.hosts(ctx, g, w.here) {
 		hardware := &bmov1alpha1.HardwareData{}
 		g.Expect(client.IgnoreNotFound(w.here.client.Get(ctx, w.key(name), hardware))).To(Succeed())
 		status := *host.Status.DeepCopy()
-		// The first one is the time of the last change, and errors are counted again. The others know the Secret by its
-		// version, which is another one in another cluster.
+		// BMO sets the time of the last change again, counts errors again, and registers the host again, because the
+		// version of the Secret differs between clusters.
 		status.LastUpdated, status.ErrorCount = nil, 0
 		status.TriedCredentials, status.GoodCredentials = bmov1alpha1.CredentialsStatus{}, bmov1alpha1.CredentialsStatus{}
 		status.OperationHistory.Register = bmov1alpha1.OperationMetric{}
-		// Each cluster counts the changes of an object from the beginning, and BMO finds again that a host is detached.
+		// Each cluster counts the generations of an object from 1, and BMO detects a detached host again.
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration, status.Conditions[i].LastTransitionTime = 0, metav1.Time{}
 		}
@@ -426,32 +426,32 @@ func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
 	return pictures
 }
 
-// trace is what was so before a move.
+// trace is the state before a move.
 type trace struct {
 	pictures map[string]picture
 	calls    int
 }
 
-// trace remembers how all hosts are, and what was asked of Ironic so far.
+// trace records all hosts, and the number of requests to Ironic so far.
 func (w *world) trace(ctx context.Context) trace {
 	GinkgoHelper()
 	return trace{pictures: w.pictures(ctx, Default), calls: len(w.ironic.Calls())}
 }
 
-// except leaves out hosts that are told of apart.
+// except returns the trace without these hosts.
 func (t trace) except(hosts ...string) trace {
 	kept := maps.Clone(t.pictures)
 	maps.DeleteFunc(kept, func(name string, _ picture) bool { return slices.Contains(hosts, name) })
 	return trace{pictures: kept, calls: t.calls}
 }
 
-// only leaves out all hosts but one.
+// only returns the trace with this host only.
 func (t trace) only(host string) trace {
 	return trace{pictures: map[string]picture{host: t.pictures[host]}, calls: t.calls}
 }
 
-// unharmed waits until all hosts are as they were, and demands that Ironic was asked for nothing but to take note of
-// the credentials again, which BMO does with a Secret of another version.
+// unharmed waits until all hosts are as in the trace, and requires that Ironic got no request but updates of the
+// credentials: BMO sends them when the version of a Secret differs.
 func (w *world) unharmed(ctx context.Context, before trace) {
 	GinkgoHelper()
 	w.same(ctx, before)
@@ -470,7 +470,7 @@ func (w *world) unharmed(ctx context.Context, before trace) {
 	w.nothingDone(before, "update")
 }
 
-// observed waits until BMO has looked at hosts as they are now, where the objects are. None means all.
+// observed waits until BMO has reconciled the current version of these hosts on this side. None means all hosts.
 func (w *world) observed(ctx context.Context, names ...string) {
 	GinkgoHelper()
 	if len(names) == 0 {
@@ -479,7 +479,7 @@ func (w *world) observed(ctx context.Context, names ...string) {
 		}
 	}
 	for _, name := range names {
-		// BMO registers a host with the Secret as it is here before it does anything else.
+		// BMO first registers a host with the current Secret.
 		secret := &corev1.Secret{}
 		Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
 		w.eventually(ctx, name, HaveField("Status.GoodCredentials.Version", secret.ResourceVersion))
@@ -496,7 +496,7 @@ func (w *world) observed(ctx context.Context, names ...string) {
 	}
 }
 
-// same waits until all hosts are as they were, and stay so.
+// same waits until all hosts are as in the trace, and stay so.
 func (w *world) same(ctx context.Context, before trace) {
 	GinkgoHelper()
 	same := func(g Gomega) {
@@ -510,7 +510,7 @@ func (w *world) same(ctx context.Context, before trace) {
 	Consistently(same).WithPolling(quiet / 4).Should(Succeed())
 }
 
-// nothingDone demands that Ironic was asked for nothing but these since the trace.
+// nothingDone requires that Ironic got only these requests since the trace.
 func (w *world) nothingDone(before trace, allowed ...string) {
 	GinkgoHelper()
 	for _, call := range w.ironic.Calls()[before.calls:] {
@@ -521,7 +521,7 @@ func (w *world) nothingDone(before trace, allowed ...string) {
 	}
 }
 
-// asked counts how often Ironic was asked for something since the trace, for all hosts.
+// asked counts the requests of a kind to Ironic since the trace, for all hosts.
 func (w *world) asked(since trace, what string) int {
 	count := 0
 	for _, call := range w.ironic.Calls()[since.calls:] {
