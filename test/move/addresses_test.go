@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 )
 
-// addressed are the stories of moves of machines with addresses, with the address manager of Metal3 in both clusters.
+// addressed are the stories of machines with addresses, with the address manager of Metal3 in both clusters.
 func addressed(c *clusters) []story {
 	return []story{{"keeps the addresses and the data of machines", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -29,7 +29,7 @@ func addressed(c *clusters) []story {
 		w.cluster(ctx, "cluster")
 		w.addressPool(ctx)
 		w.dataTemplate = "data"
-		// One after another, so that the order of names is not that of addresses.
+		// One machine after the other, so that the order of their names differs from that of their addresses.
 		for _, machine := range []string{"z", "y", "x"} {
 			w.host(ctx, machine)
 			w.machine(ctx, "cluster", machine)
@@ -70,7 +70,7 @@ func addressed(c *clusters) []story {
 	}}}
 }
 
-// addressPool makes a pool of three addresses for the cluster, and a template that renders them.
+// addressPool creates a pool of three addresses for the cluster, and a template that renders them.
 func (w *world) addressPool(ctx context.Context) {
 	GinkgoHelper()
 	pool := &metal3ipamv1.IPPool{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pool"}}
@@ -92,19 +92,19 @@ networkData:
 	w.create(ctx, template)
 }
 
-// addressBook is who has which address.
+// addressBook has the addresses of the machines and their rendered data.
 type addressBook struct {
-	// claims are the names of addresses by the machine that the IPClaim is for.
+	// claims are the names of the IPAddresses by the name of the machine.
 	claims map[string]string
 	// addresses are the addresses by name, with the length of the prefix.
 	addresses map[string]string
 	// secrets are the rendered data by the name of the Secret.
 	secrets map[string]map[string][]byte
-	// written is when the Secret was rendered. clusterctl takes this along.
+	// written is the time at which the Secret was rendered, from its managedFields. clusterctl copies them.
 	written map[string]time.Time
 }
 
-// addressBook reads it where the objects are. Each claim has to have data that owns it, and each address a claim.
+// addressBook reads the objects on this side. It requires that data owns each claim, and that each address has a claim.
 func (w *world) addressBook(ctx context.Context, g Gomega) addressBook {
 	book := addressBook{
 		claims: map[string]string{}, addresses: map[string]string{}, secrets: map[string]map[string][]byte{},

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeCampaign measures the moves of many namespaces, one after the other, as the documents say.
+// describeCampaign measures the moves of many namespaces, one after the other, as the documents describe.
 func describeCampaign(c *clusters) {
 	It("measures a campaign of many namespaces", func(ctx context.Context) {
 		if *namespaces == 0 {

@@ -25,7 +25,7 @@ const (
 	// capm3Variable names a manager of CAPM3.
 	capm3Variable = "CAPM3_MANAGER"
 
-	// uuidLabel is how CAPM3 finds the Node of a host.
+	// uuidLabel is the label by which CAPM3 finds the Node of a host.
 	uuidLabel = "metal3.io/uuid"
 )
 
@@ -92,7 +92,7 @@ var _ = Describe("A move to CAPM3", Ordered, func() {
 	})
 })
 
-// workload makes the source the workload cluster of a Cluster, too.
+// workload makes the source the workload cluster of a Cluster.
 func (w *world) workload(ctx context.Context, name string) {
 	GinkgoHelper()
 	file, err := w.source.server.WriteKubeconfig(w.namespace, w.source.server.Config)
@@ -102,7 +102,7 @@ func (w *world) workload(ctx context.Context, name string) {
 	w.connect(ctx, name, content)
 }
 
-// node makes the Node that joins from a host.
+// node creates the Node of a host.
 func (w *world) node(ctx context.Context, host string) {
 	GinkgoHelper()
 	read := &bmov1alpha1.BareMetalHost{}
@@ -112,8 +112,8 @@ func (w *world) node(ctx context.Context, host string) {
 	}})).To(Succeed())
 }
 
-// ready waits until all Metal3Machines are ready. Each has the provider ID and the host that it has had from the
-// beginning, and no other host has a consumer.
+// ready waits until all Metal3Machines are ready. Each must have its original provider ID and host, and no other host
+// may have a consumer.
 func (w *world) ready(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -135,8 +135,8 @@ func (w *world) ready(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// alike waits until all hosts but for their annotations are as they were, and until BMO has looked at them as they are
-// now. CAPM3 leaves the annotations of a move on hosts.
+// alike waits until all hosts are as in the trace, except for their annotations, and BMO has reconciled their current
+// version. CAPM3 leaves the annotations of a move on hosts.
 func (w *world) alike(ctx context.Context, before trace) {
 	GinkgoHelper()
 	names := slices.Collect(maps.Keys(before.pictures))
@@ -151,7 +151,7 @@ func (w *world) alike(ctx context.Context, before trace) {
 	}).Should(Succeed())
 }
 
-// secrets are the contents of all Secrets by name.
+// secrets returns the contents of all Secrets by name.
 func (w *world) secrets(ctx context.Context) map[string]map[string][]byte {
 	GinkgoHelper()
 	var list corev1.SecretList

@@ -10,8 +10,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// directories are the stories of a copy in files. clusterctl writes it without waiting for anybody, so hosts have
-// no status in it.
+// directories are the stories of a copy in files. clusterctl writes it without waiting for block-move, so it contains
+// no status of hosts.
 func directories(c *clusters) []story {
 	return []story{
 		{"saves everything in a directory, and restores it without provisioning anything", func(ctx context.Context) {
@@ -49,7 +49,7 @@ func directories(c *clusters) []story {
 				HaveField("Status.HardwareDetails", before.pictures["cluster-0"].Status.HardwareDetails),
 				HaveField("Spec", before.pictures["cluster-0"].Spec))
 			w.eventually(ctx, "cluster-free-0", inState(bmov1alpha1.StateAvailable), isFine(), isNotPaused())
-			// The API does not tell whether it runs an image, so its user has to.
+			// The API does not show whether the host runs its image. The user runs pivot keep.
 			w.eventually(ctx, "own", ours, inState(bmov1alpha1.StateNone))
 			w.nothingDone(before.except("cluster-free-0"), "update")
 			w.keep(ctx, "own")

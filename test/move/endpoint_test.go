@@ -50,12 +50,13 @@ type endpoint struct {
 	material  *secrets.Material
 	conductor string
 
-	// expected are the names of hosts by what requests call their nodes, looked is the time of the first request for each.
+	// expected are the names of hosts by the names and IDs of their nodes in requests. looked is the time of the first
+	// request for each host.
 	expected map[string]string
 	looked   map[string]time.Time
 }
 
-// newEndpoint makes an endpoint in front of an Ironic. It does not answer before it is given its material.
+// newEndpoint creates an endpoint in front of an Ironic. Before it gets its material, it does not answer.
 func newEndpoint(behind ironicapi.Endpoint) *endpoint {
 	GinkgoHelper()
 	e := &endpoint{host: ownAddress(), conductor: clusterID + "-management"}
@@ -74,7 +75,7 @@ func newEndpoint(behind ironicapi.Endpoint) *endpoint {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(server.Listener.Close()).To(Succeed())
 	server.Listener = listener
-	// The client names no server, because an address is no name; then GetCertificate would not be asked.
+	// The client requests an address, which is not a server name. TLS does not call GetCertificate without a server name.
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: e.identity}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -86,14 +87,14 @@ func newEndpoint(behind ironicapi.Endpoint) *endpoint {
 	return e
 }
 
-// trust is how to reach an Ironic whose certificate is signed by an authority. Without one it has none.
+// trust returns the settings for an Ironic whose certificate an authority has signed.
 func trust(authority []byte) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 }
 
-// ownAddress is an address of this machine that is not the loopback's, which is refused as an endpoint.
+// ownAddress returns an address of this machine. The webhook refuses a loopback address as an endpoint.
 func ownAddress() string {
 	GinkgoHelper()
 	addresses, err := net.InterfaceAddrs()
@@ -113,7 +114,7 @@ func (e *endpoint) change(edit func(*endpoint)) {
 	edit(e)
 }
 
-// heldBy puts the endpoint into the hands of another conductor.
+// heldBy sets the conductor that the endpoint names.
 func (e *endpoint) heldBy(conductor string) {
 	e.change(func(e *endpoint) { e.conductor = conductor })
 }
@@ -128,7 +129,7 @@ func (e *endpoint) identity(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, err
 }
 
-// ServeHTTP answers who it is, and passes everything else on.
+// ServeHTTP answers the requests for versions and conductors, and forwards all others.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mutex.Lock()
 	material, conductor := e.material, e.conductor
@@ -153,11 +154,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func reply(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	// A client that has gone does not matter.
+	// The client may have closed the connection.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// access is how BMO reaches the endpoint. It has to be open.
+// access returns the endpoint for BMO. The endpoint must be open.
 func (e *endpoint) access() ironicapi.Endpoint {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -167,7 +168,7 @@ func (e *endpoint) access() ironicapi.Endpoint {
 	}
 }
 
-// expect begins to record the first request for each host. Looks returns the times so far.
+// expect starts to record the first request for each host. looks returns the times so far.
 func (e *endpoint) expect(hosts map[string]*bmov1alpha1.BareMetalHost) {
 	e.change(func(e *endpoint) {
 		e.expected, e.looked = map[string]string{}, map[string]time.Time{}
@@ -183,7 +184,7 @@ func (e *endpoint) looks() map[string]time.Time {
 	return maps.Clone(e.looked)
 }
 
-// at makes a Metal3Cluster with this endpoint.
+// at sets this endpoint on a Metal3Cluster.
 func (e *endpoint) at() build.ObjectOption {
 	return stage.With(func(infra *infrav1.Metal3Cluster) {
 		infra.Spec.Ironic = &infrav1.Ironic{
@@ -195,7 +196,7 @@ func (e *endpoint) at() build.ObjectOption {
 	})
 }
 
-// open lets the endpoint answer with what the Secret of the cluster holds.
+// open lets the endpoint answer with the credentials and the certificate in the Secret of the cluster.
 func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -209,7 +210,7 @@ func (w *world) open(ctx context.Context, e *endpoint, cluster string) {
 }
 
 // endpoints are the stories of clusters with an Ironic endpoint. There are no nodes here, so no node is armed, and
-// the condition ReadyForMove says that the nodes are not known.
+// ReadyForMove reports that the nodes are not known.
 func endpoints(c *clusters) []story {
 	return []story{
 		{"resumes hosts that arrive before the Ironic endpoint when the endpoint is verified", func(ctx context.Context) {
@@ -317,8 +318,8 @@ func endpoints(c *clusters) []story {
 	}
 }
 
-// losesRegistration has BMO lose the ID of a node that it has saved. BMO does not save it by itself: if it does so one
-// day, the manager need not help.
+// losesRegistration makes BMO lose the ID of a node that it has saved. It requires that BMO does not save the ID again
+// by itself: otherwise the manager need not help.
 func (w *world) losesRegistration(ctx context.Context, name string) {
 	GinkgoHelper()
 	By("losing the registration of a host")
@@ -345,7 +346,8 @@ func (w *world) losesRegistration(ctx context.Context, name string) {
 	w.unharmed(ctx, before)
 }
 
-// adopted waits until all hosts are known to an Ironic that knew none, and are otherwise as they were.
+// adopted waits until an Ironic with an empty database has adopted all hosts, and requires that they do not change
+// otherwise.
 func (w *world) adopted(ctx context.Context, before trace, holder string) {
 	GinkgoHelper()
 	wanted := trace{pictures: map[string]picture{}, calls: before.calls}

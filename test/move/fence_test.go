@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// fences are the stories of two management clusters that both take themselves for the right one.
+// fences are the stories of a Cluster that runs in two management clusters.
 func fences(c *clusters) []story {
 	return []story{
 		{"fences one side when the Cluster is unpaused on both", func(ctx context.Context) {
@@ -69,7 +69,7 @@ func fences(c *clusters) []story {
 	}
 }
 
-// reachable makes one of the API servers that of the workload cluster.
+// reachable makes the API server of a side the workload cluster.
 func (w *world) reachable(ctx context.Context, cluster string, at *side) {
 	GinkgoHelper()
 	content, err := os.ReadFile(at.server.Kubeconfig)

@@ -18,7 +18,7 @@ import (
 // failCount is a field that a later release of BMO has in the status of each host.
 const failCount = "provisioningFailCount"
 
-// laterReleases are the stories of a source with a release of BMO that the target does not know.
+// laterReleases are the stories of a source with a later release of BMO than the target.
 func laterReleases(c *clusters) []story {
 	return []story{
 		{"moves hosts from a later release of BMO, whose status has fields that the target refuses", func(ctx context.Context) {
@@ -39,8 +39,8 @@ func laterReleases(c *clusters) []story {
 	}
 }
 
-// addStatusField adds a field with a default to the status of hosts where the objects are. The function that it returns
-// removes the field.
+// addStatusField adds a field with a default to the status of hosts on this side. The returned function removes the
+// field.
 func (w *world) addStatusField(ctx context.Context, name string) (remove func()) {
 	GinkgoHelper()
 	at := w.here
@@ -63,8 +63,8 @@ func (w *world) addStatusField(ctx context.Context, name string) (remove func())
 	return func() { at.changeDefinition(ctx, map[string]any{"op": "remove", "path": property}) }
 }
 
-// admitEveryHost removes the webhook for hosts, which knows the fields of its own release only. The function that it
-// returns restores the webhook.
+// admitEveryHost deletes the webhook for hosts, which accepts only the fields of its own release. The returned function
+// restores the webhook.
 func (s *side) admitEveryHost(ctx context.Context) (restore func()) {
 	GinkgoHelper()
 	var configurations admissionv1.ValidatingWebhookConfigurationList
@@ -80,7 +80,7 @@ func (s *side) admitEveryHost(ctx context.Context) (restore func()) {
 	}
 }
 
-// changeDefinition changes the definition of BareMetalHosts by a JSON patch.
+// changeDefinition changes the CRD of BareMetalHosts by a JSON patch.
 func (s *side) changeDefinition(ctx context.Context, change map[string]any) {
 	GinkgoHelper()
 	patch, err := json.Marshal([]any{change})

@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// late are the stories of hosts that a user creates while clusterctl moves the others.
+// late are the stories of hosts that a user creates while clusterctl moves other hosts.
 func late(c *clusters) []story {
 	return []story{
 		{"moves a host that was created after clusterctl had discovered the others", func(ctx context.Context) {
@@ -85,8 +85,8 @@ func late(c *clusters) []story {
 	}
 }
 
-// beforePause does something when clusterctl has discovered the objects and asks to pause the first Cluster. The API
-// server pauses the Cluster after that. The channel receives nil if that did not fail.
+// beforePause calls a function when clusterctl has discovered the objects and sends the pause of the first Cluster. The
+// API server pauses the Cluster afterwards. The channel receives nil if the function succeeded.
 func (w *world) beforePause(ctx context.Context, do func()) <-chan any {
 	GinkgoHelper()
 	var once sync.Once
@@ -125,8 +125,8 @@ func (w *world) beforePause(ctx context.Context, do func()) <-chan any {
 	return failure
 }
 
-// reportPause does what Cluster API does when a Cluster is paused or unpaused, and waits for a second that is later: times
-// of objects have no fractions.
+// reportPause does what Cluster API does when a Cluster is paused or unpaused, and waits for a later second: times of
+// objects have no fractions.
 func (w *world) reportPause(ctx context.Context, paused bool) {
 	GinkgoHelper()
 	cluster := &clusterv1.Cluster{}

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// undisturbed are the stories of moves that nothing happens to.
+// undisturbed are the stories of moves without a fault.
 func undisturbed(c *clusters) []story {
 	return []story{
 		{"moves hosts of every kind, and changes none of them", func(ctx context.Context) {
@@ -27,10 +27,10 @@ func undisturbed(c *clusters) []story {
 			w.readyForMove(ctx)
 			w.move(ctx)
 
-			// The pause has not ended, so the status waits in the annotation.
+			// The user still pauses the host, so BMO has not restored the status from the annotation.
 			w.eventually(ctx, "paused", isPausedBy("maintenance"),
 				HaveField("Annotations", HaveKey(bmov1alpha1.StatusAnnotation)), inState(bmov1alpha1.StateNone))
-			// The credentials of this one are tried again and again, here as there.
+			// BMO repeats the attempts with the wrong credentials in both clusters.
 			w.eventually(ctx, "locked", hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateRegistering))
 			w.unharmed(ctx, before.except("paused", "locked"))
 			w.nothingDone(before, "update", "manage")
@@ -96,7 +96,7 @@ func undisturbed(c *clusters) []story {
 			})
 			w.eventually(ctx, "cluster-1", inState(bmov1alpha1.StateAvailable), isFine(), HaveField("Spec.ConsumerRef", BeNil()))
 			w.eventually(ctx, "cluster-free-0", HaveField("Annotations", Not(HaveKey(infrav1.BlockMoveAnnotation))))
-			// Cleaning has switched the machine off. Until it is on again its host may still say so of before.
+			// Cleaning has powered the machine off. Until it is on again, the status may show the power from before.
 			var before trace
 			Eventually(func(g Gomega) {
 				before = w.trace(ctx)
@@ -139,7 +139,7 @@ func undisturbed(c *clusters) []story {
 	}
 }
 
-// manifests returns hosts and Metal3Clusters as a user keeps them in a repository.
+// manifests returns hosts and Metal3Clusters as a user has them in a repository.
 func (w *world) manifests(ctx context.Context) []client.Object {
 	GinkgoHelper()
 	var manifests []client.Object
@@ -156,7 +156,7 @@ func (w *world) manifests(ctx context.Context) []client.Object {
 	return manifests
 }
 
-// scaleDown takes a Machine away with all that belongs to it, which Cluster API and the garbage collector do otherwise.
+// scaleDown deletes a Machine and its objects in place of Cluster API and the garbage collector.
 func (w *world) scaleDown(ctx context.Context, name string) {
 	GinkgoHelper()
 	for _, object := range w.partsOf(name) {
@@ -167,7 +167,7 @@ func (w *world) scaleDown(ctx context.Context, name string) {
 	}
 }
 
-// partsOf are the objects of a machine, in the order in which they go.
+// partsOf returns the objects of a machine, in the order of their deletion.
 func (w *world) partsOf(name string) []client.Object {
 	return []client.Object{
 		&infrav1.Metal3Machine{ObjectMeta: w.named(name)}, &clusterv1.Machine{ObjectMeta: w.named(name)},
@@ -175,7 +175,7 @@ func (w *world) partsOf(name string) []client.Object {
 	}
 }
 
-// everyKind makes hosts of every kind that stands still, and one that fails again and again.
+// everyKind creates a host in each stable state, and one whose registration fails again and again.
 func (w *world) everyKind(ctx context.Context) {
 	GinkgoHelper()
 	w.fleet(ctx, "cluster", 2, 1)
@@ -202,8 +202,8 @@ func (w *world) everyKind(ctx context.Context) {
 	w.eventually(ctx, "detached", HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
 }
 
-// beginWhileProvisioning adds a host that stays in provisioning until stuck(false), and begins a move in that moment. The
-// trace is that of before.
+// beginWhileProvisioning adds a host that stays in provisioning until stuck(false), and begins a move then. It returns
+// the trace from before.
 func (w *world) beginWhileProvisioning(ctx context.Context, name string) (trace, *journey) {
 	w.host(ctx, name)
 	w.settled(ctx)

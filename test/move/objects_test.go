@@ -12,7 +12,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// leftovers are empty lists of the kinds that a move deletes in the source.
+// leftovers returns empty lists of the kinds that a move deletes in the source.
 func leftovers() []client.ObjectList {
 	return []client.ObjectList{
 		&infrav1.Metal3MachineList{}, &clusterv1.MachineList{}, &bmov1alpha1.BareMetalHostList{},

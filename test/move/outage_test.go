@@ -10,7 +10,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// outages are the stories of what is away for a while.
+// outages are the stories of an API server or a manager that is away for a while.
 func outages(c *clusters) []story {
 	return []story{
 		story{"changes nothing when the target does not answer, and moves later", func(ctx context.Context) {
@@ -46,7 +46,7 @@ func outages(c *clusters) []story {
 			before := w.readyFleet(ctx)
 			w.there.kill()
 			journey := w.begin(ctx)
-			// This one needs no webhook of ours.
+			// The webhooks of this provider do not apply to Clusters.
 			Eventually(func() error {
 				return w.there.client.Get(ctx, w.key("cluster"), &clusterv1.Cluster{})
 			}).Should(Succeed())
@@ -74,7 +74,7 @@ func outages(c *clusters) []story {
 	}
 }
 
-// describeReturn are the stories of a cluster that goes back and forth.
+// describeReturn has the story of a cluster that moves back and forth.
 func describeReturn(c *clusters) {
 	It("moves back, and forth again", func(ctx context.Context) {
 		w := c.world(ctx)

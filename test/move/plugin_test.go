@@ -63,13 +63,13 @@ func (w *world) pivot(ctx context.Context, command string) int {
 	GinkgoHelper()
 	flags := []string{"--to-kubeconfig=" + w.there.kubeconfig}
 	if command == "run" || command == "resume" {
-		// The Deployment of BMO that stands for the process here names no Ironic that another story has as its endpoint.
+		// The Deployment that represents BMO does not name the Ironic that another story has as its endpoint.
 		flags = append(flags, "--ignore=IronicDiffers")
 	}
 	return w.runPlugin(ctx, command, flags...)
 }
 
-// keep keeps what runs on a host that is held.
+// keep runs pivot keep for a held host.
 func (w *world) keep(ctx context.Context, host string) {
 	GinkgoHelper()
 	backup := filepath.Join(GinkgoT().TempDir(), host+".yaml")
@@ -85,15 +85,15 @@ func (w *world) runPlugin(ctx context.Context, command string, flags ...string) 
 	}, flags...), plugin.Environment{Output: &output, Errors: &errors})
 	report := io.Writer(GinkgoWriter)
 	if code != done {
-		// The spec that plays several stories passes, and then its report is without what they wrote.
+		// Ginkgo omits the output of a spec that passes, and the spec with these stories passes.
 		report = os.Stdout
 	}
 	fmt.Fprintf(report, "pivot %s ends with %d:\n%s%s", command, code, output.String(), errors.String())
 	return code
 }
 
-// deployManager creates the Deployments of a manager and a BMO that run as processes here. The preflight looks for them,
-// and compares the Ironic of BMO on both sides.
+// deployManager creates Deployments for a manager and a BMO that run as processes here. The preflight reads these
+// Deployments, and compares the Ironic of BMO on both sides.
 func (w *world) deployManager(ctx context.Context, at *side) {
 	GinkgoHelper()
 	w.deploy(ctx, at, w.namespace, map[string]string{clusterv1.ProviderNameLabel: "infrastructure-metal3"})
@@ -101,7 +101,8 @@ func (w *world) deployManager(ctx context.Context, at *side) {
 		corev1.EnvVar{Name: "IRONIC_ENDPOINT", Value: w.ironicURL(ctx)})
 }
 
-// ironicURL is what a BMO with a Deployment uses: the VIP of the cluster, or an Ironic that is none of the provider's.
+// ironicURL returns the Ironic of a BMO with a Deployment: the VIP of the cluster, or an Ironic outside of the
+// provider.
 func (w *world) ironicURL(ctx context.Context) string {
 	GinkgoHelper()
 	var infras infrav1.Metal3ClusterList

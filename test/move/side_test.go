@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// installNamespace is where everything is before the installation names it.
+// installNamespace is the namespace in the manifests before the installation renames it.
 const installNamespace = "system"
 
 // side is one of the two management clusters, with all that is installed in it.
@@ -32,22 +32,23 @@ type side struct {
 	name   string
 	server *env.Server
 
-	// client reads and writes also while the line is cut.
+	// client is not affected by a cut connection.
 	client client.Client
 
-	// line is how everybody else reaches the API server: clusterctl, the manager, and BMO.
+	// line is the connection of clusterctl, the manager and BMO to the API server.
 	line *stage.Line
 
-	// kubeconfig is clusterctl's.
+	// kubeconfig is the kubeconfig of clusterctl.
 	kubeconfig string
 
-	// isCut says that the line is cut.
+	// isCut is true while the line is cut.
 	isCut bool
 
-	// capm3 is the path of a manager of CAPM3, which runs in place of the manager under test. Empty for most.
+	// capm3 is the path of a manager of CAPM3, which runs in place of the manager under test. Empty means the manager
+	// under test.
 	capm3 string
 
-	// manager is nil while it does not run. Starts makes names for its logs.
+	// manager is nil while it does not run. starts counts the starts, for the names of the logs.
 	manager *process.Child
 	starts  int
 	health  string
@@ -70,7 +71,7 @@ func newSide(ctx context.Context, name, capm3 string) *side {
 	return s
 }
 
-// credentials writes a kubeconfig that leads over the line.
+// credentials writes a kubeconfig that uses the line.
 func (s *side) credentials(user *rest.Config, name string) string {
 	GinkgoHelper()
 	path, err := s.server.WriteKubeconfig(name, s.over(user))
@@ -78,14 +79,14 @@ func (s *side) credentials(user *rest.Config, name string) string {
 	return path
 }
 
-// over leads a client over the line.
+// over returns a configuration that uses the line.
 func (s *side) over(user *rest.Config) *rest.Config {
 	config := rest.CopyConfig(user)
 	config.Host = s.line.Config.Host
 	return config
 }
 
-// install installs the webhooks as they are released, with the address of the manager under test, and its rights.
+// install installs the webhooks and the permissions as they are released, with the address of the manager under test.
 func (s *side) install(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := binaries.Ensure(ctx, s.server.Root(), binaries.Tools(), GinkgoWriter)
@@ -102,7 +103,7 @@ func (s *side) install(ctx context.Context) {
 	Expect(s.server.RedirectWebhooks(ctx, installNamespace, s.server.Webhook)).To(Succeed())
 }
 
-// start runs the manager with the rights that it has in a cluster, and waits until it is ready.
+// start runs the manager with the permissions that it has in a cluster, and waits until it is ready.
 func (s *side) start(ctx context.Context) {
 	GinkgoHelper()
 	s.begin()
@@ -118,7 +119,7 @@ func (s *side) wait(ctx context.Context) {
 	Expect(s.manager.WaitReady(limited, ready)).To(Succeed())
 }
 
-// begin starts the manager and does not wait.
+// begin starts the manager, and does not wait.
 func (s *side) begin() {
 	GinkgoHelper()
 	program := s.program()
@@ -134,7 +135,7 @@ func (s *side) begin() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// program is the manager with what only it understands.
+// program returns the manager, with its own arguments and environment.
 func (s *side) program() process.Program {
 	GinkgoHelper()
 	if s.capm3 != "" {
@@ -153,7 +154,7 @@ func (s *side) program() process.Program {
 	}
 }
 
-// watch watches the objects of a kind in a namespace, also while the line is cut. What is there counts as added.
+// watch watches the objects of a kind in a namespace, also while the line is cut. Existing objects count as added.
 func (s *side) watch(ctx context.Context, namespace string, kind client.ObjectList) watch.Interface {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(s.server.Config, client.Options{Scheme: build.Scheme()})
@@ -170,7 +171,7 @@ func (s *side) cut() {
 	s.isCut = true
 }
 
-// mend lets the line carry again.
+// mend restores the line.
 func (s *side) mend() {
 	GinkgoHelper()
 	if s.isCut {
@@ -179,7 +180,8 @@ func (s *side) mend() {
 	}
 }
 
-// endpointInterval is shorter than by default where nothing is measured, so that stories take less time.
+// endpointInterval returns a shorter interval than the default, except for measurements, so that stories take less
+// time.
 func endpointInterval() time.Duration {
 	if *measure {
 		return metal3cluster.DefaultInterval
@@ -187,13 +189,13 @@ func endpointInterval() time.Duration {
 	return quiet / 5
 }
 
-// kill ends the manager as a lost machine does.
+// kill kills the manager.
 func (s *side) kill() {
 	s.manager.Kill()
 	s.manager = nil
 }
 
-// problem says why the manager has ended, unless a story has killed it.
+// problem returns an error with the log if the manager has ended and no story has killed it.
 func (s *side) problem() error {
 	if s.manager == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 )
 
-// simulated compares the simulator of BMO, which other suites run, with BMO. BMO reads the power once in a minute.
+// simulated compares BMO with its simulator, which other suites run. BMO reads the power once a minute.
 func simulated(c *clusters) story {
 	return story{"shows the same states of a host as the simulator does", func(ctx context.Context) {
 		w := c.world(ctx)
@@ -28,7 +28,7 @@ func simulated(c *clusters) story {
 	}}.atNight()
 }
 
-// simulatedSide is an API server with the simulator, and without BMO.
+// simulatedSide returns an API server with the simulator and without BMO.
 func simulatedSide(ctx context.Context) *side {
 	GinkgoHelper()
 	server := startServer(ctx)
@@ -42,8 +42,8 @@ func simulatedSide(ctx context.Context) *side {
 	return &side{name: "simulated", server: server, client: server.Client}
 }
 
-// lives are those of a host that is always on, and of one that is on while it is claimed. Powered says whether the
-// machine of a host is on. Nil means that there are no machines.
+// lives returns the lives of a host that is always on, and of a host that is on only while it is claimed. powered
+// returns true if the machine of a host is on. Nil means that there are no machines.
 func (w *world) lives(ctx context.Context, powered func(host string) bool) map[string][]string {
 	GinkgoHelper()
 	lives := map[string][]string{}
@@ -53,8 +53,8 @@ func (w *world) lives(ctx context.Context, powered func(host string) bool) map[s
 	return lives
 }
 
-// life takes a host from its creation to its deletion, and returns what was seen of it, without repetitions. Status and
-// machine have the power of the spec at the end of each part: BMO reads the power from time to time only.
+// life takes a host from its creation to its deletion, and returns the observed states without repetitions. Status and
+// machine have the power of the spec at the end of each part: BMO reads the power only from time to time.
 func (w *world) life(ctx context.Context, name string, online bool, powered func(host string) bool) []string {
 	GinkgoHelper()
 	events := w.here.watch(ctx, w.namespace, &bmov1alpha1.BareMetalHostList{}).ResultChan()
@@ -98,13 +98,13 @@ func (w *world) life(ctx context.Context, name string, online bool, powered func
 	w.change(ctx, name, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image, host.Spec.Online = nil, online })
 	released := len(seen)
 	if online && powered != nil {
-		// Cleaning has switched the machine off. BMO reads that, and switches it on again. The host is available before
-		// that with the power that was read before cleaning, when the machine may be on again already.
+		// Cleaning has powered the machine off. BMO reads the power, and powers the machine on. Before that, the host is
+		// available with the power from before the cleaning, and the machine may already be on again.
 		until(bmov1alpha1.StateAvailable, false)
 	}
 	settle(bmov1alpha1.StateAvailable, online)
 	if online {
-		// The simulator does not play that.
+		// The simulator does not simulate that.
 		available := slices.IndexFunc(seen[released:], func(aspect string) bool { return strings.HasPrefix(aspect, "available") })
 		seen = seen[:released+available+1]
 	}
@@ -117,7 +117,7 @@ func (w *world) life(ctx context.Context, name string, online bool, powered func
 	}
 }
 
-// aspect is what the provider depends on.
+// aspect returns the fields of a host that the provider depends on.
 func aspect(host *bmov1alpha1.BareMetalHost) string {
 	return fmt.Sprintf("%s, %s, powered on %v, image %v, annotations %s", host.Status.Provisioning.State,
 		host.Status.OperationalStatus, host.Status.PoweredOn, host.Status.Provisioning.Image.URL != "",

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeLabels is the story of what clusterctl would not look at by itself.
+// describeLabels has the story of kinds that clusterctl does not discover by itself.
 func describeLabels(c *clusters) {
 	It("finds the kinds of BMO, which are not labelled", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
@@ -31,7 +31,8 @@ func describeLabels(c *clusters) {
 	})
 }
 
-// belongingsMove is the story of two hosts that clusterctl moves without any Cluster, and of what belongs to them.
+// belongingsMove is the story of two hosts that clusterctl moves without a Cluster, and of the objects that belong to
+// them.
 func belongingsMove(c *clusters) story {
 	return story{"moves hosts with all objects that belong to them, and keeps them paused", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source.server)
@@ -46,7 +47,7 @@ func belongingsMove(c *clusters) story {
 			}
 		}
 		labelled := []string{"running-bmc", "ramdisk-network", "user-data", "template-network"}
-		// BMO has the host own its Secret where it is not paused, and clusterctl follows owners.
+		// BMO makes a host that is not paused the owner of its Secret, and clusterctl follows owners.
 		secrets := append([]string{"free-bmc"}, labelled...)
 		for _, name := range append([]string{"unrelated"}, secrets...) {
 			create(secret(name))
@@ -65,7 +66,7 @@ func belongingsMove(c *clusters) story {
 			stage.With(func(template *infrav1.Metal3MachineTemplate) {
 				template.Spec.Template.Spec.NetworkData = &corev1.SecretReference{Name: "template-network"}
 			})))
-		// BMO does not own what belongs to a paused host.
+		// BMO sets no owner on the objects of a paused host.
 		belongings := slices.Concat(belongings(running), lateOwned(running), lateOwned(free, build.OwnedBy(free)))
 		for _, object := range belongings {
 			Expect(c.source.client.Create(ctx, object)).To(Succeed())
@@ -105,7 +106,7 @@ func belongingsMove(c *clusters) story {
 	}}
 }
 
-// belongings are objects of BMO for a host: one that it owns in two steps, and one without an owner.
+// belongings returns objects of BMO for a host: with an owner, and without one.
 func belongings(host *bmov1alpha1.BareMetalHost) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}
 	hardware := &bmov1alpha1.HardwareData{ObjectMeta: meta}
@@ -118,7 +119,7 @@ func belongings(host *bmov1alpha1.BareMetalHost) []client.Object {
 	return []client.Object{hardware, settings, subscription}
 }
 
-// lateOwned are objects that the host owns only when BMO has reconciled it.
+// lateOwned returns objects that the host owns only after BMO has reconciled it.
 func lateOwned(host *bmov1alpha1.BareMetalHost, options ...build.ObjectOption) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}
 	image := &bmov1alpha1.DataImage{ObjectMeta: meta, Spec: bmov1alpha1.DataImageSpec{URL: "http://images.example/data.iso"}}
@@ -143,13 +144,13 @@ func (c *clusters) eventuallyLabelled(ctx context.Context, namespace string, nam
 	}).Should(Succeed())
 }
 
-// sight is what a BMO in the source sees of a host at one moment.
+// sight is the state of a host that BMO in the source could read at one moment.
 type sight struct {
 	host, pause string
 	deleting    bool
 }
 
-// sights watches the hosts of the source until as many as wanted are gone, and returns all that could have been seen.
+// sights watches the hosts of the source until a number of hosts are deleted, and returns all states.
 func (c *clusters) sights(ctx context.Context, namespace string, gone int) func() []sight {
 	GinkgoHelper()
 	stream := c.source.watch(ctx, namespace, &bmov1alpha1.BareMetalHostList{})

@@ -26,14 +26,14 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// possession is an object that a cluster cannot do without, and the objects that own it: they, too, have to move, or
-// clusterctl passes over it.
+// possession is an object that a cluster requires, and its owners. clusterctl moves the object only if it moves the
+// owners.
 type possession struct {
 	object client.Object
 	owners []client.Object
 }
 
-// content is what must be the same of a possession after a move.
+// content has the fields of a possession that a move must not change.
 type content struct {
 	Labels map[string]string
 	// Owners are kind and name.
@@ -41,7 +41,7 @@ type content struct {
 	Parts  map[string]any
 }
 
-// survival is the story of all that has to arrive besides hosts and machines.
+// survival has the stories of objects that must move besides hosts and machines.
 func survival(c *clusters) []story {
 	return []story{
 		{"moves the objects that a cluster requires, and restores their owners", func(ctx context.Context) {
@@ -134,7 +134,7 @@ func survival(c *clusters) []story {
 	}
 }
 
-// given makes a Secret of the user.
+// given creates a Secret of the user.
 func (w *world) given(ctx context.Context, name string, values map[string]string) {
 	GinkgoHelper()
 	secret := w.secret(name)
@@ -146,7 +146,8 @@ func (w *world) secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 }
 
-// possessions makes what users and other controllers add to a cluster, and names all that has to survive.
+// possessions creates objects that users and other controllers add to a cluster, and returns all objects that must
+// move.
 func (w *world) possessions(ctx context.Context) []possession {
 	GinkgoHelper()
 	cluster, machine := build.Cluster("cluster"), build.Metal3Machine("cp-0", "cluster")
@@ -184,8 +185,8 @@ func (w *world) possessions(ctx context.Context) []possession {
 	return all
 }
 
-// rendered makes what belongs to the data of a machine, as an earlier provider leaves it. The managers leave paused
-// objects alone.
+// rendered creates the objects of the data of a machine, as an earlier provider leaves them. The managers do not change
+// paused objects.
 func (w *world) rendered(add func(client.Object, ...client.Object), machine client.Object) {
 	paused := map[string]string{clusterv1.PausedAnnotation: ""}
 	template := &infrav1.Metal3DataTemplate{ObjectMeta: w.named("data")}
@@ -209,13 +210,13 @@ func (w *world) rendered(add func(client.Object, ...client.Object), machine clie
 	add(secret, data)
 }
 
-// addresses makes what the IP address manager knows: a pool of the cluster, and one that belongs to no cluster.
+// addresses creates objects of the IP address manager: a pool of the cluster, and a pool without a cluster.
 func (w *world) addresses(add func(client.Object, ...client.Object), cluster client.Object) {
 	w.pool(add, "pool", ptr.To(cluster.GetName()), cluster)
 	w.pool(add, "shared", nil)
 }
 
-// pool makes a pool of addresses, and one that was claimed from it.
+// pool creates a pool with one claimed address.
 func (w *world) pool(
 	add func(client.Object, ...client.Object), name string, clusterName *string, owners ...client.Object,
 ) {
@@ -245,7 +246,7 @@ func (w *world) named(name string) metav1.ObjectMeta {
 	}
 }
 
-// own gives an object owners, of which the first controls it.
+// own sets the owners of an object. The first owner is the controller.
 func own(object client.Object, owners ...client.Object) {
 	for i, owner := range owners {
 		build.OwnedBy(owner)(object)
@@ -255,7 +256,7 @@ func own(object client.Object, owners ...client.Object) {
 	}
 }
 
-// empty is an object of the same kind without anything.
+// empty returns an empty object of the same kind and name.
 func (w *world) empty(object client.Object) *unstructured.Unstructured {
 	GinkgoHelper()
 	kind, err := apiutil.GVKForObject(object, build.Scheme())
@@ -266,7 +267,7 @@ func (w *world) empty(object client.Object) *unstructured.Unstructured {
 	return whole
 }
 
-// read reads an object with all its fields.
+// read returns an object with all its fields.
 func (w *world) read(ctx context.Context, g Gomega, at *side, object client.Object) *unstructured.Unstructured {
 	GinkgoHelper()
 	whole := w.empty(object)
@@ -278,14 +279,14 @@ func describe(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetName()
 }
 
-// contentOf leaves out what belongs to the cluster that an object is in.
+// contentOf omits the fields that depend on the cluster of the object.
 func contentOf(object *unstructured.Unstructured) content {
 	found := content{Labels: object.GetLabels(), Parts: map[string]any{}}
 	for _, owner := range object.GetOwnerReferences() {
 		group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
 		found.Owners = append(found.Owners, group.String()+" "+owner.Name)
 	}
-	// clusterctl gives them back in any order.
+	// clusterctl restores owners in any order.
 	slices.Sort(found.Owners)
 	for key, value := range object.Object {
 		if key != "metadata" && key != "status" {

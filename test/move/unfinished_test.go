@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// unfinished are the stories of hosts and machines that are on their way when a move begins.
+// unfinished are the stories of hosts and machines that change when a move begins.
 func unfinished(c *clusters) []story {
 	return []story{
 		{"keeps the hosts of Machines that a move would forget", func(ctx context.Context) {
@@ -94,7 +94,7 @@ func unfinished(c *clusters) []story {
 	}
 }
 
-// leftBehind is the story of hosts that a clusterctl has left that was killed.
+// leftBehind has the story of hosts that a killed clusterctl has left.
 func leftBehind(c *clusters) []story {
 	return []story{
 		{"moves back onto leftovers, and BMO wipes no host", func(ctx context.Context) {
@@ -144,8 +144,8 @@ func leftBehind(c *clusters) []story {
 	}
 }
 
-// forgettable creates a Metal3Machine that clusterctl passes over, with a host, and deletes a Machine that stays for a
-// while.
+// forgettable creates a Metal3Machine that clusterctl does not discover, with a host, and deletes a Machine whose
+// deletion waits.
 func (w *world) forgettable(ctx context.Context) (young *infrav1.Metal3Machine, leaving *clusterv1.Machine) {
 	GinkgoHelper()
 	young = build.Metal3Machine("young", "cluster", build.InNamespace(w.namespace))
@@ -161,7 +161,7 @@ func (w *world) forgettable(ctx context.Context) (young *infrav1.Metal3Machine, 
 	return young, leaving
 }
 
-// deployed makes a host that runs an image already: it brings the status that says so, as after a move.
+// deployed sets an image that the host already runs, with a status annotation that says so, as after a move.
 func deployed(host *bmov1alpha1.BareMetalHost) {
 	GinkgoHelper()
 	imaged(host)
@@ -175,7 +175,7 @@ func deployed(host *bmov1alpha1.BareMetalHost) {
 	metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.StatusAnnotation, string(known))
 }
 
-// leaveHalf does to a host that is left over what a clusterctl has done that is killed before it takes the finalizers.
+// leaveHalf marks and deletes a leftover host like a clusterctl that is killed before it removes the finalizers.
 func (w *world) leaveHalf(ctx context.Context, name string) {
 	GinkgoHelper()
 	left := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}

@@ -14,7 +14,7 @@ func (s *Server) listDrivers(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"drivers": []any{map[string]any{"name": driver, "hosts": []string{"fake"}}}})
 }
 
-// driver is that of all management controllers that BMO is given, and the others are keys of what it needs to know.
+// driver is the driver of all management controllers. The other constants are keys of its driver_info.
 const (
 	driver      = "redfish"
 	addressKey  = "redfish_address"
@@ -22,14 +22,14 @@ const (
 	passwordKey = "redfish_password"
 )
 
-// showVersion answers which versions of the API there are. BMO demands 1.89 at least.
+// showVersion returns the versions of the API. BMO requires 1.89 at least.
 func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"version": map[string]any{
 		"id": "v1", "min_version": "1.1", "version": "1.96", "status": "CURRENT", "links": []any{},
 	}})
 }
 
-// validate judges what a deployment needs.
+// validate checks whether a node can be deployed.
 func (s *Server) validate(node *record, _ *http.Request) (int, any) {
 	valid := map[string]any{"result": true}
 	deploy := valid
@@ -39,7 +39,7 @@ func (s *Server) validate(node *record, _ *http.Request) (int, any) {
 	return http.StatusOK, map[string]any{"boot": valid, "deploy": deploy, "power": valid, "management": valid}
 }
 
-// settings are the firmware settings of a node: one that never changes.
+// settings returns the firmware settings of a node: one setting that never changes.
 func (s *Server) settings(*record, *http.Request) (int, any) {
 	return http.StatusOK, map[string]any{"bios": []map[string]any{{
 		"name": "ProcVirtualization", "value": "Enabled", "attribute_type": "Enumeration",
@@ -47,7 +47,7 @@ func (s *Server) settings(*record, *http.Request) (int, any) {
 	}}}
 }
 
-// firmware are the firmware components of a node: none.
+// firmware returns the firmware components of a node: none.
 func (s *Server) firmware(*record, *http.Request) (int, any) {
 	return http.StatusOK, map[string]any{"firmware": []any{}}
 }
@@ -86,7 +86,7 @@ func (s *Server) show(node *record, _ *http.Request) (int, any) {
 	return http.StatusOK, masked(node)
 }
 
-// masked is a node as Ironic tells it, without its password.
+// masked returns a node as Ironic shows it, without its password.
 func masked(node *record) nodes.Node {
 	shown := node.Node
 	shown.DriverInfo = maps.Clone(node.DriverInfo)

@@ -1,9 +1,9 @@
-// Package fakeironic is an Ironic in memory, for stories that need neither root nor a network: the part of the API that
-// the Baremetal Operator (BMO) uses, with the states, the locks and the errors of the original, and work that takes
+// Package fakeironic is an Ironic in memory, for stories without root and without a network: the part of the API that
+// the Baremetal Operator (BMO) uses, with the states, the locks and the errors of Ironic, and with operations that take
 // time.
 //
-// It is no proof alone, because it knows only what its authors thought of: test/e2e moves hosts with a real one.
-// What it adds is an account of every request, and work that does not end.
+// It implements only the behaviour that its authors considered: test/e2e moves hosts with a real Ironic. In addition,
+// it records each request, and can stop operations.
 package fakeironic
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 )
 
-// Server is one Ironic. The fields may be set before it is used.
+// Server is an Ironic. Set the fields before its first use.
 type Server struct {
-	// Username and Password are those of the API.
+	// Username and Password are the credentials of the API.
 	Username, Password string
 
-	// BoardPassword is the only one that management controllers accept.
+	// BoardPassword is the only password that management controllers accept.
 	BoardPassword string
 
-	// Work is how long everything takes that Ironic does in the background. Zero means that it is done with
-	// the next request.
+	// Work is the duration of each operation in the background. Zero means that the operation is complete at the next
+	// request.
 	Work time.Duration
 
 	server *httptest.Server
@@ -37,19 +37,19 @@ type Server struct {
 	// nodes and ports are by their IDs.
 	nodes map[string]*record
 	ports map[string]port
-	// machines are the power states of the machines by the addresses of their management controllers. They outlive
-	// what Ironic knows of them.
+	// machines are the power states of the machines by the addresses of their management controllers. Empty does not clear
+	// them.
 	machines map[string]nodes.TargetPowerState
-	// serial makes IDs.
+	// serial is the counter for IDs.
 	serial int
 	calls  []Call
-	// stuck are the prefixes of the names of nodes on which no work ends.
+	// stuck are the prefixes of the names of nodes whose operations do not end.
 	stuck []string
 }
 
-// Call is a request that changes something.
+// Call is a request that changes an object.
 type Call struct {
-	// Node is the name of the node, if it is about one.
+	// Node is the name of the node. Empty if the request does not concern a node.
 	Node string
 
 	// What is the verb: "enroll", "port", "update", "manage" and the other provision states, "power on" and the other
@@ -57,11 +57,11 @@ type Call struct {
 	What string
 }
 
-// record is a node and what is being done with it.
+// record is a node and its current operation.
 type record struct {
 	nodes.Node
 
-	// done ends the work at its time. Nil means that nothing is being done.
+	// done completes the operation at the time at. Nil means that there is no operation.
 	done func(*record)
 	at   time.Time
 
@@ -78,7 +78,7 @@ type port struct {
 	PXE     bool   `json:"pxe_enabled"`
 }
 
-// New starts a server. Close ends it.
+// New starts a server. Close stops it.
 func New() *Server {
 	s := &Server{
 		Username: "ironic", Password: "fake",
@@ -110,13 +110,13 @@ func New() *Server {
 	return s
 }
 
-// Endpoint is the URL of the API.
+// Endpoint returns the URL of the API.
 func (s *Server) Endpoint() string { return s.server.URL + "/v1/" }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() { s.server.Close() }
 
-// Hold lets no work end on nodes whose names begin with a prefix, until it is told not to hold them.
+// Hold stops the operations on nodes whose names begin with the prefix, or lets them end again.
 func (s *Server) Hold(prefix string, hold bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -126,7 +126,7 @@ func (s *Server) Hold(prefix string, hold bool) {
 	}
 }
 
-// Empty forgets everything, like an Ironic that starts with an empty database.
+// Empty deletes all nodes and ports, like an Ironic that starts with an empty database.
 func (s *Server) Empty() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -134,7 +134,7 @@ func (s *Server) Empty() {
 	clear(s.ports)
 }
 
-// Node returns a copy of the node of a name. It says no if there is none.
+// Node returns a copy of the node with the name, and false if there is none.
 func (s *Server) Node(name string) (nodes.Node, bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -145,7 +145,7 @@ func (s *Server) Node(name string) (nodes.Node, bool) {
 	return found.Node, true
 }
 
-// Looks counts the requests for the node of a name, by name or by ID.
+// Looks returns the number of requests for the node with the name, by name or by ID.
 func (s *Server) Looks(name string) int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -155,24 +155,24 @@ func (s *Server) Looks(name string) int {
 	return 0
 }
 
-// Powered says whether the machine behind the management controller at an address is on.
+// Powered returns true if the machine behind the management controller at the address is on.
 func (s *Server) Powered(address string) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.machines[address] == nodes.PowerOn
 }
 
-// Calls returns what was asked for so far.
+// Calls returns the requests so far.
 func (s *Server) Calls() []Call {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// versionPath is answered without credentials.
+// versionPath does not require credentials.
 const versionPath = "/v1/"
 
-// guard does for every request what has to be done first.
+// guard locks the server for each request, checks the credentials, and completes operations that are due.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.lock.Lock()
@@ -188,7 +188,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// settle ends all work whose time has come.
+// settle completes all operations that are due.
 func (s *Server) settle() {
 	for _, node := range s.nodes {
 		if slices.ContainsFunc(s.stuck, func(prefix string) bool { return strings.HasPrefix(node.Name, prefix) }) {
@@ -202,7 +202,7 @@ func (s *Server) settle() {
 	}
 }
 
-// start begins work on a node.
+// start begins an operation on a node.
 func (s *Server) start(node *record, done func(*record)) {
 	node.done, node.at = done, time.Now().Add(s.Work)
 }
@@ -219,7 +219,7 @@ func (s *Server) find(key string) *record {
 	return nil
 }
 
-// onNode finds the node that a request is about. Ironic rejects changes of a node that it is working on.
+// onNode finds the node of a request. Ironic rejects changes of a node during an operation.
 func (s *Server) onNode(handle func(*record, *http.Request) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		node := s.find(r.PathValue("node"))
@@ -244,7 +244,7 @@ func (s *Server) id(kind string) string {
 	return fmt.Sprintf("00000000-0000-%s-0000-%012d", kind, s.serial)
 }
 
-// fault is an error as Ironic tells it: a string of JSON within JSON.
+// fault is an error in the format of Ironic: a string of JSON within JSON.
 func fault(format string, args ...any) map[string]string {
 	// Strings can be encoded.
 	text, _ := json.Marshal(map[string]string{
@@ -260,7 +260,7 @@ func answer(w http.ResponseWriter, code int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// The client is gone, which is its own business.
+	// The client may have closed the connection.
 	_ = json.NewEncoder(w).Encode(body)
 }
 

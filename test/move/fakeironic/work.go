@@ -7,13 +7,13 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 )
 
-// provision changes the provision state of a node: what is short is done at once, the rest takes its time.
+// provision changes the provision state of a node: short operations end at once, the others take the time Work.
 func (s *Server) provision(node *record, r *http.Request) (int, any) {
 	var body map[string]any
 	if err := read(r, &body); err != nil {
 		return http.StatusBadRequest, fault("the request cannot be read")
 	}
-	// Anything else is refused below.
+	// Any other target is refused below.
 	target, _ := body["target"].(string)
 	work := s.workFor(node, nodes.TargetProvisionState(target))
 	switch {
@@ -34,7 +34,7 @@ func (s *Server) provision(node *record, r *http.Request) (int, any) {
 	return http.StatusAccepted, nil
 }
 
-// workFor says what a verb does with a node in its state. Nil means that it is not possible.
+// workFor returns the operation of a verb for a node in its state. Nil means that it is not possible.
 func (s *Server) workFor(node *record, target nodes.TargetProvisionState) func() {
 	type situation struct {
 		state nodes.ProvisionState
@@ -51,10 +51,10 @@ func (s *Server) workFor(node *record, target nodes.TargetProvisionState) func()
 	}[situation{nodes.ProvisionState(node.ProvisionState), target}]
 }
 
-// work puts a node into a passing state until the work is done.
+// work sets a transient state until the operation is complete.
 func (s *Server) work(node *record, state nodes.ProvisionState, done func(*record)) {
 	node.ProvisionState = string(state)
-	// A change of power has to wait for the work.
+	// A change of power waits for the operation.
 	node.TargetProvisionState = string(nodes.Active)
 	s.start(node, func(node *record) {
 		node.TargetProvisionState = ""
@@ -117,7 +117,7 @@ func (s *Server) power(node *record, r *http.Request) (int, any) {
 	if err := read(r, &body); err != nil {
 		return http.StatusBadRequest, fault("the request cannot be read")
 	}
-	// Anything else is refused below.
+	// Any other target is refused below.
 	target, _ := body["target"].(string)
 	after := map[nodes.TargetPowerState]nodes.TargetPowerState{
 		nodes.PowerOn: nodes.PowerOn, nodes.PowerOff: nodes.PowerOff, nodes.SoftPowerOff: nodes.PowerOff,
