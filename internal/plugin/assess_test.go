@@ -42,7 +42,7 @@ func copied(paused bool, epoch string, machines ...string) *scope {
 	return here
 }
 
-// named is an object that a Cluster owns, if one is named.
+// named is an object. The Cluster owns it, unless the name of the Cluster is empty.
 func named(name, cluster string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: build.DefaultNamespace, Name: name,
@@ -59,7 +59,7 @@ func nothing() *scope {
 	return &scope{sight: &sight{}, objects: map[schema.GroupKind]belongings{}, secrets: belongings{}}
 }
 
-// recorded is a source whose gate has opened while it had some Machines.
+// recorded sets the inventory that the manager wrote when block-move was removed.
 func recorded(side *scope, inventory string) *scope {
 	side.infras[0].Annotations[infrav1.MoveInventoryAnnotation] = inventory
 	return side
@@ -108,7 +108,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// TestBroughtBy unpauses in the target what a move has brought and is complete.
+// TestBroughtBy expects the Clusters of the target that arrived with a complete move.
 func TestBroughtBy(t *testing.T) {
 	remembered := pivot.Departure{Infras: map[string]pivot.Epoch{"c": 2}}
 	for name, tc := range map[string]struct {

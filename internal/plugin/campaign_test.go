@@ -58,7 +58,7 @@ func TestStageOf(t *testing.T) {
 	}
 }
 
-// merge puts several namespaces into one side.
+// merge joins several namespaces into one side.
 func merge(sides ...*sideView) *sideView {
 	all := &sideView{Clusters: []clusterView{}, Free: []freeView{}, Hosts: []hostView{}}
 	for _, side := range sides {
@@ -88,7 +88,7 @@ func TestCampaign(t *testing.T) {
 	golden.Equal(t, "status/campaign.text", text.Bytes())
 	golden.Equal(t, "status/campaign.json", document.Bytes())
 
-	// The last one moves once all others have arrived, also if their hosts wait for its Ironic.
+	// The last namespace moves after all others have arrived, also if their hosts wait for its Ironic.
 	awaiting := ready.side("site-1", pivot.PhaseWaitingForEndpoint)
 	awaiting.Hosts[1].Reason = pivot.PauseReason(pivot.AwaitIronic)
 	seen.Source = merge(ironic.side("management", pivot.PhaseRunning))
@@ -117,7 +117,7 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// TestFlagsOfSides is about commands that are pasted into a shell.
+// TestFlagsOfSides expects flags that a user can paste into a shell.
 func TestFlagsOfSides(t *testing.T) {
 	for want, where := range map[string]sides{
 		"": {namespace: "metal3"},

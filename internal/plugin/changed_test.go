@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// rivalled returns a client of which another client is faster: it changes each object just before the first patch.
+// rivalled returns a client with a conflicting client: it changes each object just before the first patch.
 func rivalled(objects ...client.Object) client.Client {
 	isFirst := true
 	return fake.NewClientBuilder().WithScheme(scheme()).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -46,7 +46,7 @@ func copyOf(object client.Object) client.Object {
 	return copied
 }
 
-// TestChangedMeanwhile runs commands beside another client.
+// TestChangedMeanwhile runs commands while another client writes.
 func TestChangedMeanwhile(t *testing.T) {
 	parked, infra := runningCluster("c"), runningInfra("c")
 	parked.Spec.Paused = ptr.To(true)
@@ -108,7 +108,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAwaitHosts goes on after an API server that is away for a moment, and ends where waiting is of no use.
+// TestAwaitHosts continues after a temporary error of an API server, and ends after a permanent error.
 func TestAwaitHosts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string

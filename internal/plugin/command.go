@@ -35,7 +35,7 @@ const (
 
 // Environment has the streams of a command.
 type Environment struct {
-	// Input is the source of confirmations. Only a terminal is asked. Nil means none.
+	// Input is the source of confirmations, which require a terminal. Nil means none.
 	Input io.Reader
 
 	// Output receives results. The commands status --watch and run redraw a terminal.

@@ -16,7 +16,7 @@ func runningKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: build.DefaultNamespace, Name: "c"}
 }
 
-// kubeconfig has two contexts, a token that must not be told, and an address where nobody listens.
+// kubeconfig has two contexts, a token that must not be printed, and an address without a server.
 const kubeconfig = `apiVersion: v1
 kind: Config
 current-context: first
@@ -35,7 +35,7 @@ contexts:
   context: {cluster: nowhere, user: me}
 `
 
-// TestArguments runs what needs no cluster.
+// TestArguments runs commands that require no cluster.
 func TestArguments(t *testing.T) {
 	folder := t.TempDir()
 	file, garbage := filepath.Join(folder, "config"), filepath.Join(folder, "garbage")

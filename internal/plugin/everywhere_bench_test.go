@@ -16,8 +16,8 @@ import (
 // viewer is the user of the plugin in the benchmark.
 const viewer = "viewer"
 
-// BenchmarkStatusOfManyNamespaces shows a campaign of 20 namespaces with 50 hosts each, before the first of them moves,
-// once by itself and once as status --watch shows it again. It fails if the number of requests depends on the number of
+// BenchmarkStatusOfManyNamespaces prints the status of 20 namespaces with 50 hosts each, before the first of them
+// moves: once alone, and once as status --watch repeats it. It fails if the number of requests depends on the number of
 // namespaces.
 func BenchmarkStatusOfManyNamespaces(b *testing.B) {
 	source, target := benchServer(b), benchServer(b)
@@ -41,9 +41,9 @@ func BenchmarkStatusOfManyNamespaces(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	// The API server refuses the first list of a kind while it fills its watch cache, and the client asks again.
+	// The API server refuses the first list of a kind while it fills its watch cache, and the client repeats the request.
 	look(b, started())
-	// Each side is asked for hosts, Clusters and Metal3Clusters.
+	// The plugin lists hosts, Clusters and Metal3Clusters of each side.
 	const kinds, pages = 2 * 3, namespaces * benchHosts / hostPage
 	b.Run("First", func(b *testing.B) {
 		before := requestsOf(b, source, target)

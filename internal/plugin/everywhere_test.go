@@ -52,7 +52,8 @@ func manyNamespaces(t *testing.T) (from *cluster, requests, objects *int) {
 	return &cluster{client: stored, side: sourceSide, flag: "--kubeconfig"}, requests, objects
 }
 
-// What a status of all namespaces asks for, first and again, does not depend on their number.
+// TestReadsOfManyNamespaces expects that the number of requests of the first and the next status of all namespaces does
+// not depend on the number of namespaces.
 func TestReadsOfManyNamespaces(t *testing.T) {
 	from, requests, objects := manyNamespaces(t)
 	c := &statusCommand{all: true}

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// hostKind is the kind that strangers are shown with.
+// hostKind is the kind of BareMetalHosts.
 func hostKind() schema.GroupKind { return schema.GroupKind{Group: "metal3.io", Kind: "BareMetalHost"} }
 
 // runningCluster is a Cluster that clusterctl would move.
@@ -29,7 +29,7 @@ func runningCluster(name string) *clusterv1.Cluster {
 	return cluster
 }
 
-// runningInfra is a Metal3Cluster whose endpoint is held by the management cluster, and whose manager would let it go.
+// runningInfra is a Metal3Cluster that is ready for a move, and whose VIP the management cluster holds.
 func runningInfra(name string) *infrav1.Metal3Cluster {
 	infra := build.Metal3Cluster(name, build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}),
 		build.Labels(map[string]string{clusterv1.ClusterNameLabel: name}))
@@ -46,7 +46,7 @@ func runningInfra(name string) *infrav1.Metal3Cluster {
 	return infra
 }
 
-// rivalry is the condition of an endpoint that somebody else uses too.
+// rivalry is the condition of an endpoint with a conflicting user.
 func rivalry(reason, message string) metav1.Condition {
 	return metav1.Condition{
 		Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
@@ -67,7 +67,7 @@ func consumer(name, cluster string) *infrav1.Metal3Machine {
 	return build.Metal3Machine(name, cluster, build.OwnedBy(build.Machine(name, cluster)))
 }
 
-// neighbours are what hoststore makes of the Clusters.
+// neighbours sets the Clusters around the hosts, as hoststore does.
 func (s *sight) neighbours() *sight {
 	s.around = nil
 	for _, cluster := range s.clusters {
@@ -80,7 +80,7 @@ func (s *sight) neighbours() *sight {
 	return s
 }
 
-// definitionsOf are definitions with all their labels, stored in a version.
+// definitionsOf returns definitions with all their labels, and with a storage version.
 func definitionsOf(version string) []definition {
 	var all []definition
 	for name, kind := range map[string]schema.GroupKind{
@@ -107,14 +107,14 @@ func definitionsOf(version string) []definition {
 // vip is the Ironic endpoint of runningInfra.
 const vip = "https://192.0.2.2:6385"
 
-// bmo is a BMO that runs and uses an Ironic.
+// bmo is a running BMO with an Ironic.
 func bmo(endpoint string) operator {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "baremetal-operator-system", Name: "bmo"}}
 	deployment.Status.AvailableReplicas = 1
 	return operator{deployment, endpointIn(endpoint)}
 }
 
-// ready is a source that can be left.
+// ready is a source that can be moved.
 func ready() *scope {
 	infra := runningInfra("c")
 	machine := build.Machine("machine", "c")
@@ -134,7 +134,7 @@ func ready() *scope {
 	}
 }
 
-// empty is a target that is ready for what arrives.
+// empty is a target without objects that is ready for a move.
 func empty() *scope {
 	return &scope{
 		sight: &sight{namespace: build.DefaultNamespace}, identity: "target", definitions: definitionsOf("v1"),

@@ -188,7 +188,8 @@ func open(side, flag, file, chosen string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of %s %q: %w; set --namespace", flag, file, err)
 	}
-	// One person asks little, and the API server has limits of its own. A limit here would look like one that is reached.
+	// The plugin sends few requests, and the API server has limits of its own. A client limit would delay requests like a
+	// slow API server.
 	config.Timeout, config.QPS = requestLimit, -1
 	config.WarningHandler = rest.NoWarnings{}
 	connected, err := client.New(config, client.Options{Scheme: scheme()})

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// TestReadsOfManyHosts counts what a status that is watched asks for.
+// TestReadsOfManyHosts counts the requests of a watched status.
 func TestReadsOfManyHosts(t *testing.T) {
 	pages, singles := 0, 0
 	count := interceptor.Funcs{
@@ -68,7 +68,7 @@ func TestReadsOfManyHosts(t *testing.T) {
 	look(0, 0, 0)
 }
 
-// expectCurrent demands that hosts were read as they are now, without their hardware details.
+// expectCurrent requires the current hosts, without their hardware details.
 func expectCurrent(t *testing.T, seen, hosts []*bmov1alpha1.BareMetalHost) {
 	t.Helper()
 	online := map[string]bool{}

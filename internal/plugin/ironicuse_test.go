@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// configured is a Deployment of BMO whose containers are given.
+// configured is a Deployment of BMO with these containers.
 func configured(containers ...corev1.Container) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bmo", Name: "bmo"}}
 	deployment.Spec.Template.Spec.Containers = containers
@@ -273,7 +273,7 @@ func TestIronicObstacles(t *testing.T) {
 	}
 }
 
-// TestServing is about the Metal3Clusters whose VIP a BMO has to use.
+// TestServing tests which Metal3Clusters have the VIP that a BMO must use.
 func TestServing(t *testing.T) {
 	in := func(namespace, name, clusterID string) *infrav1.Metal3Cluster {
 		infra := runningInfra(name)
@@ -360,7 +360,7 @@ func TestDependence(t *testing.T) {
 	}
 }
 
-// TestHandoverObstacles is about the VIPs that hosts depend on.
+// TestHandoverObstacles tests the VIPs that hosts depend on.
 func TestHandoverObstacles(t *testing.T) {
 	in := func(namespace string, armed bool) *infrav1.Metal3Cluster {
 		infra := runningInfra("c")

@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// texts are what people read of obstacles.
+// texts returns obstacles as users read them.
 func texts(obstacles []pivot.Obstacle) []string {
 	var all []string
 	for _, each := range obstacles {
@@ -474,7 +474,7 @@ func TestTargetObstacles(t *testing.T) {
 	}
 }
 
-// only are the definitions of a scope whose name begins with a word.
+// only returns the definitions of a scope whose names begin with a word.
 func only(s *scope, word string) []definition {
 	var kept []definition
 	for _, found := range s.definitions {
@@ -519,7 +519,7 @@ func TestManagerProblem(t *testing.T) {
 	}
 }
 
-// TestUnowned is about objects that stay behind, and that perhaps nobody needs.
+// TestUnowned tests objects that stay behind, and may not be required.
 func TestUnowned(t *testing.T) {
 	template := schema.GroupKind{Group: infrav1.GroupVersion.Group, Kind: "Metal3DataTemplate"}
 	pools := schema.GroupKind{Group: "ipam.metal3.io", Kind: "IPPool"}

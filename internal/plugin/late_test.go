@@ -37,7 +37,7 @@ func TestLateHosts(t *testing.T) {
 		reason string
 		source *scope
 		target *scope
-		// left is what the source remembers, the names of hosts and the epoch.
+		// left is the record of the source: the names of hosts and the epoch.
 		left          pivot.Departure
 		want, staying []string
 		refused       []pivot.Code

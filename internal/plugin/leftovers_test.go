@@ -37,7 +37,7 @@ func (s *scope) put(kind string, objects ...*metav1.PartialObjectMetadata) *scop
 	return s
 }
 
-// identify gives all objects and their owners UIDs.
+// identify sets UIDs of all objects and of their owners.
 func (s *scope) identify() {
 	for kind, objects := range s.objects {
 		for _, object := range objects {

@@ -51,7 +51,7 @@ func TestCommandsInMessages(t *testing.T) {
 	}
 }
 
-// parseCommand demands that the plugin has a command, and all of its flags.
+// parseCommand requires that the plugin has the command with all its flags.
 func parseCommand(t *testing.T, words []string, want string) {
 	t.Helper()
 	code := 0

@@ -48,7 +48,7 @@ func TestPreflightPrints(t *testing.T) {
 	}
 }
 
-// half is a move that clusterctl has half done: the hosts are parked, and one has arrived.
+// half is a half-finished move of clusterctl: the hosts are parked, and one has arrived.
 func half() view {
 	parked := ownedHost("host-1", "c", build.Paused(infrav1.HostPausedByProvider))
 	parked.Status.LastUpdated = nil
@@ -101,7 +101,7 @@ func TestStatusPrints(t *testing.T) {
 	}
 }
 
-// TestWithheldHosts tells apart what the Ironic should know and what it need not.
+// TestWithheldHosts separates the hosts that Ironic must have registered from those that BMO does not register.
 func TestWithheldHosts(t *testing.T) {
 	seen := &sight{
 		namespace: build.DefaultNamespace,
@@ -220,7 +220,7 @@ func TestDemotionPrints(t *testing.T) {
 					t.Fatal(err)
 				}
 				if form == "text" && test.done.Handover != nil && test.done.Handover.Done && test.done.Notes == nil {
-					// All of it was told when it happened.
+					// All of this was printed when it happened.
 					if printed.Len() > 0 {
 						t.Errorf("told twice:\n%s", printed.String())
 					}
@@ -232,7 +232,7 @@ func TestDemotionPrints(t *testing.T) {
 	}
 }
 
-// full is a writer that takes nothing, such as a pipe that nobody reads any more.
+// full is a writer that returns an error, such as a pipe without a reader.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }

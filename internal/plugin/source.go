@@ -178,7 +178,7 @@ func unowned(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.Provisioning.State == bmov1alpha1.StateProvisioned && host.Spec.ConsumerRef == nil
 }
 
-// unowned returns notes about objects that do not move. Only an administrator knows whether they are required.
+// unowned returns notes about objects that do not move. An administrator must decide whether they are required.
 func (s departure) unowned() []string {
 	var notes []string
 	for _, definition := range s.definitions {

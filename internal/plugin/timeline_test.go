@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/timeline"
 )
 
-// moved is a move of two hosts, as its events tell it.
+// moved has the events of a move of two hosts.
 func moved() history {
 	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	told := history{header: headerOf("PivotTimeline"), Namespace: "metal3"}

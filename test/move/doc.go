@@ -1,18 +1,18 @@
-// Package move moves clusters and their hosts from one management cluster to another with the real clusterctl, while
-// the manager and the Baremetal Operator (BMO) run in both as they are released, with the rights and the webhooks that
-// are installed.
+// Package move moves clusters and their hosts from one management cluster to another with the real clusterctl. The
+// manager and the Baremetal Operator (BMO) run in both clusters as they are released, with the installed permissions
+// and webhooks.
 //
-// Each manager is a process of its own (the test binary, started again), so that it can be killed. Each story has a
-// namespace of its own. Both BMOs talk to one Ironic in memory, which stands for the address that does not move. It
-// records each request: a move is good if every host is afterwards as it was, and no request was for
-// anything that would touch a machine. Lines to the API servers can be cut, and clusterctl can be killed at any moment.
+// Each manager is a process of its own (the test binary, started again), so that a story can kill it. Each story has a
+// namespace of its own. Both BMOs use one Ironic in memory, at an address that does not change. It records each
+// request: a move succeeds if every host is the same afterwards, and no request acted on a machine. Stories can cut
+// connections to the API servers, and kill clusterctl at any moment.
 //
-// Stories go on beside one another, because most of each is waiting; those that kill managers or cut lines take turns
-// in a second pair of clusters. The trade-off: one spec tells all of them, and names the story that has failed.
-// -move.story=expression plays those only whose names match the regular expression.
+// Most of the time a story waits, so stories run in parallel. Stories that kill managers or cut connections run one
+// after the other in a second pair of clusters. The trade-off: all stories run before the first spec, and each spec
+// only reports its story. -move.story=expression runs only the stories whose names match the regular expression.
 //
-// It refuses to need nodes. Cluster API runs nowhere: what it would write, the nodes of Machines above all, is written
-// by the stories, and no node is armed to take the Ironic endpoint. The package test/e2e has nodes.
+// The tests use no nodes. Cluster API does not run: the stories write its objects, above all the nodes of Machines, and
+// no node is armed to take the Ironic endpoint. The package test/e2e has nodes.
 //
 // The environment variable CAPM3_MANAGER names a manager of CAPM3. With it, one cluster moves to CAPM3.
 //

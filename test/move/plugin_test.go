@@ -132,7 +132,7 @@ func (w *world) deploy(ctx context.Context, at *side, name string, labels map[st
 	})).To(Succeed())
 }
 
-// vacated demands that nothing is left on a side.
+// vacated requires that a side has none of the kinds that a move deletes.
 func (w *world) vacated(ctx context.Context, at *side) {
 	GinkgoHelper()
 	for _, list := range leftovers() {

@@ -24,13 +24,13 @@ import (
 
 const remembered = "infrastructure.cluster.x-k8s.io/replicas-before-demotion"
 
-// moved is a cluster that has arrived in the target, while the management cluster still holds its endpoint.
+// moved is a cluster that has arrived in the target, while the management cluster still holds the VIP.
 func (c *clusters) moved(ctx context.Context) world {
 	GinkgoHelper()
 	return settle(ctx, c.target, stage.Namespace(ctx, c.target))
 }
 
-// replicas are those that the Ironic of the management cluster should have, and what is remembered of before.
+// replicas returns the replicas of the Ironic of the management cluster, and the recorded number from before.
 func (c *clusters) replicas(ctx context.Context, key client.ObjectKey) (int32, string) {
 	GinkgoHelper()
 	found := &appsv1.Deployment{}
@@ -45,7 +45,7 @@ func (c *clusters) expectReplicas(ctx context.Context, key client.ObjectKey, cou
 	Expect(kept).To(Equal(before))
 }
 
-// demoting is a demotion that goes on.
+// demoting is a running demotion.
 type demoting struct {
 	text *buffer
 	code atomic.Int32
@@ -75,7 +75,7 @@ func (d *demoting) ends(code int, words ...string) {
 	Expect(ran{code: int(d.code.Load()), text: d.text.String()}).To(end(code, words...))
 }
 
-// describeDemotion are stories of the end of a pivot.
+// describeDemotion has the stories of the end of a pivot.
 func describeDemotion(c *clusters) {
 	It("scales the Ironic down, waits for the control plane and prints the time; and undoes it", func(ctx context.Context) {
 		w, key := c.moved(ctx), c.ironicOf(ctx)
@@ -322,7 +322,7 @@ func describeDemotion(c *clusters) {
 		told := c.run(ctx, w.namespace, "demote")
 		stop()
 		<-stopped
-		// Either it got through, or it says that it did not and nothing was written: never half of it.
+		// The command scales the Deployment down, or it fails and writes nothing.
 		count, before := c.replicas(ctx, key)
 		if told.code == 0 {
 			Expect(count).To(BeZero())
@@ -335,7 +335,7 @@ func describeDemotion(c *clusters) {
 	})
 }
 
-// reader is a kubeconfig of somebody who may read everything in the source, and write nothing.
+// reader returns the kubeconfig of a user who may read everything in the source, and write nothing.
 func (c *clusters) reader(ctx context.Context) string {
 	GinkgoHelper()
 	Expect(c.source.Client.Create(ctx, viewerRole())).To(Succeed())

@@ -1,6 +1,6 @@
-// Package plugin tells stories of kubectl pivot between two management clusters: what it prints, what it writes, and
-// with which code it exits.
+// Package plugin tests the commands of clusterctl metal3 pivot between two management clusters: their output, writes
+// and exit codes.
 //
-// No manager and no clusterctl runs. The stories write what they would have written, so that each state of a move can
-// be held for as long as a story looks at it. Package test/move has the real programs.
+// No manager and no clusterctl runs. The stories write the objects in their place, so that a story can keep any state
+// of a move. Package test/move has the real programs.
 package plugin

@@ -19,7 +19,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeIronic are stories of the Ironic that BMO uses.
+// describeIronic has the stories of the Ironic that BMO uses.
 func describeIronic(c *clusters) {
 	It("refuses a target whose BMO uses another Ironic, unless the user ignores it", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)

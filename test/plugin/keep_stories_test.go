@@ -21,7 +21,7 @@ import (
 
 const image = "http://images.example/x.img"
 
-// describeKeeping are the stories of hosts that are held. test/move tells them with the Baremetal Operator.
+// describeKeeping has the stories of held hosts. test/move has such stories with the real BMO.
 func describeKeeping(c *clusters) {
 	var w world
 	keep := func(ctx context.Context, host, flags string) ran {
@@ -127,7 +127,7 @@ func describeKeeping(c *clusters) {
 	})
 }
 
-// arrived makes a host that was copied from another cluster a minute ago and is held.
+// arrived sets the annotations of a host that was copied from another cluster a minute ago and is held.
 func arrived(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	then := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	host.Annotations = map[string]string{

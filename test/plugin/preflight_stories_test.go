@@ -24,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeEmptyTarget are stories with a target in which nothing is installed.
+// describeEmptyTarget has the stories of a target without any component.
 func describeEmptyTarget(c *clusters) {
 	It("names all components that the target lacks", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
@@ -62,7 +62,7 @@ func describeEmptyTarget(c *clusters) {
 	})
 }
 
-// describePreflight are stories before a move.
+// describePreflight has the stories before a move.
 func describePreflight(c *clusters) {
 	It("reports that a move would succeed", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
@@ -332,7 +332,7 @@ func describePreflight(c *clusters) {
 	})
 }
 
-// userFile is a kubeconfig of somebody without any right.
+// userFile returns the kubeconfig of a user without any permission.
 func userFile(server *env.Server, name string) string {
 	GinkgoHelper()
 	config, err := server.User(name)
@@ -342,7 +342,7 @@ func userFile(server *env.Server, name string) string {
 	return file
 }
 
-// available sets how many replicas of the manager run.
+// available sets the number of available replicas of the manager.
 func available(ctx context.Context, server *env.Server, count int32) {
 	GinkgoHelper()
 	key := client.ObjectKey{Namespace: managerNamespace, Name: "capm3-controller-manager"}
@@ -351,7 +351,7 @@ func available(ctx context.Context, server *env.Server, count int32) {
 	})
 }
 
-// revise sets the version that clusterctl has written down.
+// revise sets the version that clusterctl has recorded.
 func revise(ctx context.Context, server *env.Server, version string) {
 	GinkgoHelper()
 	stage.Change(ctx, server.Client, client.ObjectKey{Namespace: managerNamespace, Name: "infrastructure-metal3"},

@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeRecovery are stories of moves that clusterctl did not complete. Whole moves are told in test/move.
+// describeRecovery has the stories of moves that clusterctl did not complete. test/move has whole moves.
 func describeRecovery(c *clusters) {
 	It("aborts a move before the first deletion, after a confirmation", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
@@ -151,7 +151,7 @@ func describeRecovery(c *clusters) {
 	})
 }
 
-// halfMoved is a cluster on both sides, paused, as clusterctl leaves it between copying and deleting.
+// halfMoved creates a paused cluster on both sides, as clusterctl leaves it between copying and deleting.
 func (c *clusters) halfMoved(ctx context.Context, edits ...func(*infrav1.Metal3Cluster)) (namespace string, source, target world) {
 	GinkgoHelper()
 	namespace = stage.Namespace(ctx, c.source)
@@ -192,7 +192,7 @@ func (w world) hosts(ctx context.Context) []bmov1alpha1.BareMetalHost {
 	return list.Items
 }
 
-// isEmpty demands that nothing of the cluster is left.
+// isEmpty requires that no object of the cluster is left.
 func (w world) isEmpty(ctx context.Context) {
 	GinkgoHelper()
 	for _, object := range []client.Object{
@@ -215,7 +215,7 @@ func (w world) discard(ctx context.Context, object client.Object) {
 	Expect(w.client.Delete(ctx, object)).To(Succeed())
 }
 
-// resumed plays the manager, which removes the pause of the host as soon as its Cluster runs.
+// resumed does what the manager does: it removes the pause of the host as soon as its Cluster runs.
 func (w world) resumed(ctx context.Context) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeSides are stories of people who put right what a move has left on one side.
+// describeSides has the stories of repairs of one side after a move.
 func describeSides(c *clusters) {
 	It("removes leftovers of an incomplete move in the target, and keeps a possible only copy", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
@@ -135,7 +135,7 @@ func describeSides(c *clusters) {
 	})
 }
 
-// superseded does what the manager does when another management cluster has claimed the cluster with epoch 6.
+// superseded does what the manager does after another management cluster has claimed the cluster with epoch 6.
 func (w world) superseded(ctx context.Context) {
 	GinkgoHelper()
 	w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {

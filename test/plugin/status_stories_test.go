@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeStatus are stories of people who look on.
+// describeStatus has the stories of pivot status.
 func describeStatus(c *clusters) {
 	It("shows both sides in columns", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
@@ -137,7 +137,7 @@ func follow(ctx context.Context, source, target, namespace, arguments string) *b
 	return text
 }
 
-// cells are the cells of all rows of a table.
+// cells returns the cells of all rows of a table.
 func cells(table string) [][]string {
 	var rows [][]string
 	for line := range strings.Lines(table) {

@@ -36,16 +36,16 @@ import (
 )
 
 const (
-	// patience is how long a story waits for something to happen. It is a limit, not an expectation.
+	// patience is the time limit of a story for each wait. It is not an expected time.
 	patience = time.Minute
 
-	// pollEvery is how often it looks.
+	// pollEvery is the polling interval.
 	pollEvery = 50 * time.Millisecond
 
-	// clusterName is the name of the Cluster and of the Metal3Cluster of every story, clusterID that of its Ironic.
+	// clusterName is the name of the Cluster and of the Metal3Cluster of every story, clusterID is that of its Ironic.
 	clusterName, clusterID = "cluster", "c1"
 
-	// managerNamespace is where the manager is installed.
+	// managerNamespace is the namespace of the manager.
 	managerNamespace = "capm3-system"
 )
 
@@ -61,7 +61,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		groups := []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
-		// Commands list all definitions, which are large, again and again.
+		// Each command lists all definitions, which are large.
 		c.source = stage.Start(ctx, env.Options{Definitions: groups, WatchCache: true})
 		c.target = stage.Start(ctx, env.Options{Definitions: []components.Group{}, WatchCache: true})
 		install(ctx, c.source)
@@ -90,7 +90,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-// install does what installing the provider and running its manager once does.
+// install creates the objects that an installation of the provider and one run of its manager leave.
 func install(ctx context.Context, server *env.Server) {
 	GinkgoHelper()
 	var definitions apiextensionsv1.CustomResourceDefinitionList
@@ -113,7 +113,7 @@ func install(ctx context.Context, server *env.Server) {
 	installOperator(ctx, server)
 }
 
-// operatorKey is the Deployment of BMO on each side, ironicKey the ConfigMap that it reads.
+// operatorKey is the Deployment of BMO on each side, ironicKey is its ConfigMap.
 func operatorKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: "baremetal-operator-system", Name: "baremetal-operator-controller-manager"}
 }
@@ -122,7 +122,7 @@ func ironicKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: operatorKey().Namespace, Name: "ironic"}
 }
 
-// endpointURL is what BMO reads of the Ironic endpoint of every story.
+// endpointURL is the Ironic endpoint in the ConfigMap of BMO, the same in every story.
 const endpointURL = "https://192.0.2.2:6385/v1/"
 
 // installOperator creates BMO as its release does, with the Ironic endpoint of every story.
@@ -142,7 +142,7 @@ func installOperator(ctx context.Context, server *env.Server) {
 	Expect(build.CreateWithStatus(ctx, server.Client, operator)).To(Succeed())
 }
 
-// useIronic makes BMO of one side use another Ironic, for one story.
+// useIronic configures BMO of one side for another Ironic, for one story.
 func useIronic(ctx context.Context, server *env.Server, url string) {
 	GinkgoHelper()
 	set := func(ctx context.Context, url string) {
@@ -154,7 +154,7 @@ func useIronic(ctx context.Context, server *env.Server, url string) {
 	DeferCleanup(func(ctx context.Context) { set(ctx, endpointURL) })
 }
 
-// providerDefinition is the kind in which clusterctl writes down what it has installed.
+// providerDefinition is the definition of the kind in which clusterctl records what it has installed.
 func providerDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "providers.clusterctl.cluster.x-k8s.io"},
@@ -197,7 +197,7 @@ func deployment(namespace, name string, labels map[string]string) *appsv1.Deploy
 	}
 }
 
-// ran is a command that has ended.
+// ran is the result of a command.
 type ran struct {
 	code         int
 	text, errors string
@@ -208,7 +208,7 @@ func (c *clusters) run(ctx context.Context, namespace, arguments string) ran {
 	return runOn(ctx, c.source.Kubeconfig, c.target.Kubeconfig, namespace, arguments)
 }
 
-// runOn runs a command on clusters that files name. An empty one is left out.
+// runOn runs a command on the clusters of these kubeconfigs. An empty name omits the cluster.
 func runOn(ctx context.Context, source, target, namespace, arguments string) ran {
 	var text, errors buffer
 	code := plugin.Main(ctx, commandLine(source, target, namespace, arguments),
@@ -233,7 +233,7 @@ func commandLine(source, target, namespace, arguments string) []string {
 	return line
 }
 
-// buffer may be read while it is written.
+// buffer allows reads and writes at the same time.
 type buffer struct {
 	mutex   sync.Mutex
 	content bytes.Buffer
@@ -251,7 +251,7 @@ func (b *buffer) String() string {
 	return b.content.String()
 }
 
-// decode reads the one JSON document that a command has written.
+// decode decodes the only JSON document in the output of a command.
 func (r ran) decode() map[string]any {
 	GinkgoHelper()
 	document := map[string]any{}
@@ -259,7 +259,7 @@ func (r ran) decode() map[string]any {
 	return document
 }
 
-// end matches a command that ended with a code and said something.
+// end matches the exit code of a command, and words of its output.
 func end(code int, words ...string) types.GomegaMatcher {
 	matchers := []types.GomegaMatcher{HavePrefix(fmt.Sprintf("exit code %d\n", code))}
 	for _, word := range words {
@@ -287,20 +287,20 @@ func (w world) create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// leaveNoHosts deletes the hosts at the end of the story. What is left would be in flight for the next one: demotions
-// look at the hosts of all namespaces, in both clusters.
+// leaveNoHosts deletes the hosts at the end of the story. The next story would count a remaining host as busy, because
+// demotions read the hosts of all namespaces in both clusters.
 func (w world) leaveNoHosts() {
 	DeferCleanup(func(ctx context.Context) {
 		Expect(w.client.DeleteAllOf(ctx, &bmov1alpha1.BareMetalHost{}, client.InNamespace(w.namespace))).To(Succeed())
 	})
 }
 
-// withoutEndpoint makes a cluster whose Ironic is not that of the provider.
+// withoutEndpoint removes the Ironic endpoint of the provider.
 func withoutEndpoint(infra *infrav1.Metal3Cluster) {
 	infra.Spec.Ironic, infra.Status.Ironic = nil, nil
 }
 
-// settle creates a cluster with one host, as the managers leave it when nothing is under way.
+// settle creates a cluster with one host, as the managers leave it when no operation is in progress.
 func settle(ctx context.Context, server *env.Server, namespace string, edits ...func(*infrav1.Metal3Cluster)) world {
 	GinkgoHelper()
 	w := world{client: server.Client, namespace: namespace}
@@ -359,7 +359,7 @@ func (w world) arm(ctx context.Context) {
 	w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes[0].Armed = ptr.To(true) })
 }
 
-// hold writes who has the address, and how many hosts it knows.
+// hold sets the VIP holder, and the number of hosts that its Ironic has registered.
 func (w world) hold(ctx context.Context, kind infrav1.HolderKind, known int32) {
 	GinkgoHelper()
 	w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns the end of a terminal that a person types at, and the end that a program reads.
+// openTerminal returns the user's end of a terminal, and the program's end.
 func openTerminal() (person, program *os.File) {
 	GinkgoHelper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// describeTimeline are stories of people who look back.
+// describeTimeline has the stories of pivot timeline.
 func describeTimeline(c *clusters) {
 	It("prints the events of one side when the other side does not answer", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
@@ -41,7 +41,7 @@ func describeTimeline(c *clusters) {
 	})
 }
 
-// tell writes an event on a host.
+// tell creates an event of a host.
 func (w world) tell(ctx context.Context, reason string) {
 	GinkgoHelper()
 	w.create(ctx, &eventsv1.Event{

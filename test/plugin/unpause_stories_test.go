@@ -23,7 +23,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// answering starts a command on the source at a terminal, where a person answers its question. It returns the answer.
+// answering starts a command on the source at a terminal. The returned function answers its question.
 func (c *clusters) answering(ctx context.Context, w world, arguments string) (started, func(string)) {
 	GinkgoHelper()
 	person, program := openTerminal()
@@ -36,7 +36,7 @@ func (c *clusters) answering(ctx context.Context, w world, arguments string) (st
 	}
 }
 
-// describeChanges are stories of what changes while a person thinks about the question of a command.
+// describeChanges has the stories of objects that change before the user answers the question of a command.
 func describeChanges(c *clusters) {
 	stuck := func(ctx context.Context) world {
 		w := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
@@ -107,7 +107,7 @@ func describeChanges(c *clusters) {
 	})
 }
 
-// scaleManager says whether the Deployment of the manager in the source wants a Pod, and has one.
+// scaleManager sets whether the Deployment of the manager in the source requires a Pod, and whether it has one.
 func (c *clusters) scaleManager(ctx context.Context, wants, has bool) {
 	GinkgoHelper()
 	count := map[bool]int32{true: 1}
@@ -120,7 +120,7 @@ func (c *clusters) scaleManager(ctx context.Context, wants, has bool) {
 	})
 }
 
-// stale makes a host that an earlier move has left, with a Secret.
+// stale creates a host that an earlier move has left, with a Secret.
 func (c *clusters) stale(ctx context.Context) (world, *bmov1alpha1.BareMetalHost) {
 	GinkgoHelper()
 	w := settle(ctx, c.source, stage.Namespace(ctx, c.source), epoch("4"), func(infra *infrav1.Metal3Cluster) {
@@ -142,7 +142,7 @@ func (c *clusters) stale(ctx context.Context) (world, *bmov1alpha1.BareMetalHost
 	return w, stale
 }
 
-// describeUnpausing are stories of people who end by hand what no move ends.
+// describeUnpausing has the stories of pauses that a user ends, because no move ends them.
 func describeUnpausing(c *clusters) {
 	alone := func(ctx context.Context, w world, arguments string) ran {
 		return runOn(ctx, c.source.Kubeconfig, "", w.namespace, arguments)

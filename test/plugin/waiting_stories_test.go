@@ -19,11 +19,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// started is a command that goes on until what it waits for has come.
+// started is a command that waits.
 type started struct {
 	ended chan ran
 
-	// text and errors are what it has printed until now.
+	// text and errors are the output so far.
 	text, errors *buffer
 }
 
@@ -45,7 +45,7 @@ func startAt(ctx context.Context, input io.Reader, line []string) started {
 	return s
 }
 
-// goesOn demands that the command still waits.
+// goesOn requires that the command still waits.
 func (s started) goesOn(because string) {
 	GinkgoHelper()
 	Consistently(s.ended, stage.Quiet).ShouldNot(Receive(), because)
@@ -67,7 +67,7 @@ func says(words string) types.GomegaMatcher {
 	return WithTransform(func(r ran) string { return r.text }, ContainSubstring(words))
 }
 
-// describeWaiting are stories of scripts that wait.
+// describeWaiting has the stories of scripts that wait.
 func describeWaiting(c *clusters) {
 	It("waits until the move is ready, up to the timeout", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
@@ -82,7 +82,7 @@ func describeWaiting(c *clusters) {
 		waiting.ends(0, "Ready: clusterctl move of namespace "+namespace)
 	})
 
-	// busy makes a cluster with a host that is inspected, and ends the inspection.
+	// busy creates a cluster with a host that is being inspected. The returned function ends the inspection.
 	busy := func(ctx context.Context) (world, func()) {
 		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
 		w.create(ctx, build.Host("busy", build.State(bmov1alpha1.StateInspecting)))
