@@ -107,7 +107,7 @@ func (d document) writtenByTemplate() (paths, error) {
 	_, text, _ := bytes.Cut(d.text, []byte("\n"))
 	text = jinjaExpressions.ReplaceAll(jinjaBlocks.ReplaceAll(text, nil), []byte("jinja"))
 	if root, err := parse(text); err == nil {
-		// Only the machine knows which list counts, or whether there is one.
+		// The file does not show which list cloud-init will use on the machine, or whether there will be one.
 		written, _ := writtenByConfig(root)
 		return written, nil
 	}

@@ -49,8 +49,8 @@ type original struct {
 // Desired returns a copy of the host with the claim. A host with an image keeps its image and Secrets: BMO ignores a
 // change of them, or wipes a running system.
 //
-// Desired removes block-move, because no move runs while a machine reconciles. It keeps every pause: a machine does not
-// know whether BMO may reconcile the host yet.
+// Desired removes block-move, because no move runs while a machine reconciles. It keeps every pause: the claim has no
+// facts about whether BMO may reconcile the host yet.
 func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
 	if !ConsumedBy(host, claim.Namespace, claim.Machine) {

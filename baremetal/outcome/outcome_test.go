@@ -9,7 +9,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// view is what a caller can see of an outcome.
+// view has the observable properties of an outcome.
 type view struct {
 	Done, Blocked   bool
 	Reason, Message string

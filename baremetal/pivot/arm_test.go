@@ -7,7 +7,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// TestPlanArming goes through every combination of the facts.
+// TestPlanArming tests every combination of the facts.
 func TestPlanArming(t *testing.T) {
 	table := [][]string{
 		// takeover, managed by, armed, holder, what to do

@@ -12,8 +12,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// leftover makes a host of which the facts are true: where the annotation was recorded, the status of the object
-// compared with it, and whether the object is being deleted.
+// leftover returns a host that matches the facts: the origin of the annotation, the status of the object compared with
+// it, and whether the object is being deleted.
 func leftover(t *testing.T, origin, status, deleted string) *bmov1alpha1.BareMetalHost {
 	t.Helper()
 	host := claimed()
@@ -49,7 +49,7 @@ func leftover(t *testing.T, origin, status, deleted string) *bmov1alpha1.BareMet
 	return host
 }
 
-// TestArrivalOf goes through every combination of the facts, and holds the steps against what must never happen.
+// TestArrivalOf tests every combination of the facts, and the step of PlanHost for each arrival.
 func TestArrivalOf(t *testing.T) {
 	table := [][]string{
 		// annotation, status of the object, being deleted, arrival
@@ -82,7 +82,7 @@ func TestArrivalOf(t *testing.T) {
 	}
 }
 
-// TestResumedArrival is about a host that goes on with the status that arrived.
+// TestResumedArrival tests a host that BMO continues with the status that arrived.
 func TestResumedArrival(t *testing.T) {
 	host := leftover(t, "foreign", "same", "stays")
 	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
@@ -115,7 +115,7 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestHeldArrivals is about what ReadyForMove and the gate say of hosts that arrived on leftovers.
+// TestHeldArrivals tests what ReadyForMove and block-move report about hosts that arrived on leftovers.
 func TestHeldArrivals(t *testing.T) {
 	for status, deleted := range map[string]string{"older": "stays", "newer": "stays", "same": "deleted"} {
 		host := leftover(t, "foreign", status, deleted)

@@ -51,9 +51,9 @@ func Busy(host *bmov1alpha1.BareMetalHost) string {
 //
 //	host                                              a move waits
 //	is not busy                                       no
-//	is inspected, prepared or deprovisioned, and its  no: Ironic continues, and BMO in the target looks at the node
-//	user lets it move                                 before it does anything
-//	is busy with anything else                        yes: it would begin anew, or its deletion would be forgotten
+//	is inspected, prepared or deprovisioned, and its  no: Ironic continues, and BMO in the target reads the node
+//	user lets it move                                 before it acts
+//	is busy with anything else                        yes: it would begin again, or its deletion would be lost
 func Delays(host *bmov1alpha1.BareMetalHost) string {
 	if _, allowed := host.Annotations[infrav1.MoveWhileBusyAnnotation]; allowed && MovesWhileBusy(host) {
 		return ""

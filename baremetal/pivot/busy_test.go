@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-// powering is the table of hosts whose power BMO may be changing: state, who has paused, reboot annotation,
-// spec.online, status.poweredOn, error, and what the host is busy with.
+// powering is the table of hosts whose power BMO may be changing: state, owner of the pause, reboot annotation,
+// spec.online, status.poweredOn, error, and the operation.
 func powering() [][]string {
 	return [][]string{
 		{"available", "*", "*", "*", "*", "*", ""},
@@ -58,7 +58,7 @@ func TestPowering(t *testing.T) {
 	}
 }
 
-// TestRebootIsFinished is about a pause that came in the middle of a reboot: the host would stay off.
+// TestRebootIsFinished tests a pause during a reboot: the host would stay off.
 func TestRebootIsFinished(t *testing.T) {
 	host := claimed()
 	host.Spec.Online = true
@@ -76,7 +76,7 @@ func TestRebootIsFinished(t *testing.T) {
 	}
 }
 
-// TestMovesWhileBusy is about hosts that a move would wait for, unless their user lets it not.
+// TestMovesWhileBusy tests busy hosts that a move waits for, unless their user allows the move.
 func TestMovesWhileBusy(t *testing.T) {
 	around := []pivot.Neighbour{paused}
 	for state, moves := range map[bmov1alpha1.ProvisioningState]bool{

@@ -61,7 +61,7 @@ func StandingOf(own Claim, recorded *Claim) Standing {
 }
 
 // ClaimElsewhere returns the claim of another management cluster in the status of a Metal3Cluster. Nil if there is
-// none. It counts until the workload cluster answers: a manager that restarts knows no other.
+// none. It counts until the workload cluster answers: a restarted manager has no other record.
 func ClaimElsewhere(infra *infrav1.Metal3Cluster) *Claim {
 	if infra.Status.Ironic == nil || infra.Status.Ironic.ManagedElsewhere == nil {
 		return nil

@@ -38,7 +38,7 @@ func TestStandingOf(t *testing.T) {
 	}
 }
 
-// TestOneSideActs unpauses both sides of a move in any order, and holds the claims against the law: one of them acts.
+// TestOneSideActs unpauses both sides of a move in any order, and requires that the claims let one side act.
 func TestOneSideActs(t *testing.T) {
 	for _, facts := range combinations(
 		[]string{"0", "2", "4"}, []string{"0", "2", "4"}, []string{"source", "target"},
@@ -73,7 +73,7 @@ func TestOneSideActs(t *testing.T) {
 	}
 }
 
-// TestFencing holds the hosts of a superseded cluster against what must never happen: that BMO goes on acting.
+// TestFencing requires that BMO stops acting on the hosts of a superseded cluster.
 func TestFencing(t *testing.T) {
 	superseded := pivot.Neighbour{Name: "c", Superseded: true}
 	verified, paused := superseded, superseded

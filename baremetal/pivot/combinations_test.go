@@ -92,7 +92,7 @@ func arrivals() [][]string {
 func TestPlanHostAfterwards(t *testing.T) {
 	const unfinished = "inspecting|available|provisioning|brings available|brings provisioning"
 	table := [][]string{
-		// goal, clusterctl deletes it, paused by, holder, it tells of, host, node, step
+		// goal, clusterctl deletes it, paused by, holder, holder in its annotation, host, node, step
 		{"*", "moving", "*", "*", "*", "*", "*", "Leave"},
 
 		{"Parked|Running", "*", "*", "Management", "another", unfinished, "joined", "MarkProvisioned"},
@@ -148,7 +148,7 @@ func (d decision) is(column int, value string) bool { return d.facts[column] == 
 // letsGo returns true if BMO acts on the host because of the step.
 func (d decision) letsGo() bool { return d.step == pivot.Resume || d.step == pivot.Nudge }
 
-// forgets returns true if BMO begins again after the step and the facts no longer show it.
+// forgets returns true if BMO begins again after the step, and the facts show that no longer.
 func (d decision) forgets() bool { return d.step == pivot.Nudge && d.wouldBeginAnew() }
 
 // laws are conditions that no step may violate.

@@ -32,7 +32,7 @@ type DemotionFacts struct {
 //	endpoint foreign, or not probed       the Ironic that answers would not be replaced by that of the cluster
 //	held by the control plane             no further ones: the management cluster does not hold the VIP
 //	no node that is armed and ready       no node would hold the VIP
-//	takeover Manual                       only the nodes know whether they are armed
+//	takeover Manual                       only the files on the nodes show whether they are armed
 //	busy hosts                            the next Ironic has no record of the operations
 func DemotionObstacles(facts DemotionFacts) []Obstacle {
 	about := About("Metal3Cluster", facts.Infra)

@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// moved is a cluster after its move, with the endpoint still at the management cluster.
+// moved is a cluster after its move. The management cluster still holds the VIP.
 func moved() pivot.DemotionFacts {
 	infra := &infrav1.Metal3Cluster{}
 	infra.Name, infra.Spec.Ironic = "c", &infrav1.Ironic{ClusterID: "c1"}

@@ -159,7 +159,7 @@ func TestHasStayed(t *testing.T) {
 	}
 }
 
-// TestHasLeft tells hosts that another management cluster manages from those whose move was given up.
+// TestHasLeft separates hosts that another management cluster manages from hosts of an aborted move.
 func TestHasLeft(t *testing.T) {
 	moved := func(infras ...string) pivot.Departure {
 		return pivot.Departure{

@@ -15,7 +15,7 @@
 //	nodes          not armed         not armed                 armed              one node holds the VIP
 //	holder         Management        Management                Management         ControlPlane
 //
-// The package does not guess: the holder of an unverified endpoint is unknown, and the manager does not change a host
-// whose Cluster is not found. A clusterID that begins with another clusterID and a dash would be mistaken for it.
+// The package makes no assumptions: the holder of an unverified endpoint is unknown, and the manager does not change a
+// host whose Cluster is not found. A clusterID that begins with another clusterID and a dash would be mistaken for it.
 // Generated clusterIDs have no dash.
 package pivot

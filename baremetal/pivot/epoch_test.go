@@ -54,9 +54,8 @@ func TestDepart(t *testing.T) {
 	}
 }
 
-// TestAbandoned goes through every combination of the facts, and holds the steps against what must never happen.
-// TestNotAbandonedBesideAnotherCluster decides about free hosts in a namespace in which another Cluster has arrived with
-// epoch 3. Epochs of Clusters from different origins say nothing about each other.
+// TestNotAbandonedBesideAnotherCluster tests free hosts in a namespace in which another Cluster has arrived with epoch
+// 3. Epochs of Clusters from different origins cannot be compared.
 func TestNotAbandonedBesideAnotherCluster(t *testing.T) {
 	before := pivot.Neighbour{Name: "before", Verified: true, Epoch: 4, Arrival: 3}
 	for name, tc := range map[string]struct {
@@ -80,6 +79,7 @@ func TestNotAbandonedBesideAnotherCluster(t *testing.T) {
 	}
 }
 
+// TestAbandoned tests every combination of the facts, and the step of PlanHost for an abandoned host.
 func TestAbandoned(t *testing.T) {
 	table := [][]string{
 		// paused by, origin of the status, epoch of the host, epoch of the arrival, abandoned
@@ -152,7 +152,7 @@ func TestHalfCopyAndSecondMove(t *testing.T) {
 	source = park(source, 1)
 	left := arrive(source)
 
-	// The first move is given up, and the second one begins before the endpoint was proven and the host resumed.
+	// The first move is aborted, and the second one begins before the endpoint was verified and the host resumed.
 	if got := pivot.PlanHost(source, around(unverified, 2, 1), settled); got != pivot.Leave {
 		t.Errorf("the source before its endpoint is proven: got %s", got)
 	}
@@ -187,7 +187,7 @@ func TestHalfCopyAndSecondMove(t *testing.T) {
 	}
 }
 
-// TestGateWaitsForEpoch shows that a host that is parked for an earlier move keeps the gate closed.
+// TestGateWaitsForEpoch requires that a host that is parked for an earlier move keeps block-move.
 func TestGateWaitsForEpoch(t *testing.T) {
 	host := claimed()
 	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider

@@ -116,7 +116,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeWithoutAllNodes is about the time after a move in which the nodes are not all known again.
+// TestJudgeWithoutAllNodes tests the time after a move until the manager has observed all nodes again.
 func TestJudgeWithoutAllNodes(t *testing.T) {
 	cluster := pivot.Cluster{
 		ClusterID: "c1", ControlPlane: []string{"cp-0"}, Incomplete: true, Before: held(infrav1.HolderManagement, "m"),
@@ -137,7 +137,7 @@ func TestJudgeWithoutAllNodes(t *testing.T) {
 	}
 }
 
-// TestTerm is about an Ironic that restarts on the same node: with an empty database it knows no host.
+// TestTerm tests an Ironic that restarts on the same node with an empty database.
 func TestTerm(t *testing.T) {
 	cluster := pivot.Cluster{ClusterID: "c1", ControlPlane: []string{"cp-0"}}
 	seen := pivot.Sighting{

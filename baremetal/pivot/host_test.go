@@ -132,7 +132,8 @@ func TestPlanHost(t *testing.T) {
 	}
 }
 
-// TestBusyBehindAnOpenGate gives parked hosts work. clusterctl copies hosts once no gate is closed.
+// TestBusyBehindAnOpenGate begins operations on parked hosts. clusterctl copies hosts as soon as no Metal3Cluster has
+// block-move.
 func TestBusyBehindAnOpenGate(t *testing.T) {
 	other := func(gateOpen bool) pivot.Neighbour {
 		return pivot.Neighbour{Name: "other", Paused: true, Verified: true, Ungated: gateOpen}
@@ -424,7 +425,7 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForget tests hosts with the annotation of a Nudge whose cluster has no Ironic endpoint any more.
+// TestForget tests hosts with the annotation of a Nudge whose cluster has no Ironic endpoint.
 func TestForget(t *testing.T) {
 	other := pivot.Neighbour{Name: "other", Verified: true, Endpoint: true}
 	for name, tc := range map[string]struct {

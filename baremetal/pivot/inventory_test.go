@@ -12,7 +12,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// bringing is a Metal3Cluster with annotations. Empty ones are left out.
+// bringing is a Metal3Cluster with annotations. Empty values are omitted.
 func bringing(epoch, inventory string) *infrav1.Metal3Cluster {
 	infra := &infrav1.Metal3Cluster{}
 	infra.Annotations = map[string]string{}

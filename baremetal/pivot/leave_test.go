@@ -42,7 +42,7 @@ func owners(deletions map[string]*metav1.Time) (facts pivot.MoveFacts) {
 	return facts
 }
 
-// created is a parked host that was created at a time, and that BMO has not seen.
+// created is a parked host with a creation time that BMO has not reconciled yet.
 func created(name string, at int64, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 	host := free()
 	host.Name, host.CreationTimestamp = name, metav1.Unix(at, 0)
@@ -61,7 +61,7 @@ func unpausedCluster(name string, created int64) *clusterv1.Cluster {
 	return cluster
 }
 
-// TestToPark is about hosts whose pause the manager tries before a move.
+// TestToPark tests hosts whose pause the manager tries before a move.
 func TestToPark(t *testing.T) {
 	parked := func(host *bmov1alpha1.BareMetalHost) { record(t, pausedHost(host)) }
 	deleted := func(host *bmov1alpha1.BareMetalHost) { host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
@@ -82,7 +82,7 @@ func TestToPark(t *testing.T) {
 	}
 }
 
-// TestAPausedClusterIsDiscovered has clusterctl wait for Clusters that it has paused.
+// TestAPausedClusterIsDiscovered requires that clusterctl waits for Clusters that it has paused.
 func TestAPausedClusterIsDiscovered(t *testing.T) {
 	facts := pivot.MoveFacts{PausedSince: time.Unix(100, 0)}
 	for _, created := range []int64{99, 101} {
@@ -95,7 +95,7 @@ func TestAPausedClusterIsDiscovered(t *testing.T) {
 	}
 }
 
-// TestMayLeave is about what is lost when clusterctl goes on, and about what ReadyForMove says of it beforehand.
+// TestMayLeave tests the objects that a move would lose, and what ReadyForMove reports before the move.
 func TestMayLeave(t *testing.T) {
 	leaves := annotated(infrav1.DeleteForMoveAnnotation, "")
 	deleted := &metav1.Time{Time: time.Unix(1, 0)}

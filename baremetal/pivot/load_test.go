@@ -14,7 +14,7 @@ import (
 )
 
 // TestManyHosts counts the allocations for each host, with its Machine, Metal3Machine and two Secrets, of a namespace
-// in which nothing is in the way of a move. Each reconcile of a Metal3Cluster judges all hosts.
+// without obstacles. Each reconcile of a Metal3Cluster judges all hosts.
 func TestManyHosts(t *testing.T) {
 	const hosts = 100
 	for name, tc := range map[string]struct {
@@ -48,7 +48,7 @@ func TestManyHosts(t *testing.T) {
 	}
 }
 
-// quietFacts are those of a namespace with one Cluster and as many hosts, Machines and Metal3Machines, which could move.
+// quietFacts are the facts of a movable namespace with one Cluster, and a number of hosts, Machines and Metal3Machines.
 func quietFacts(hosts int) pivot.MoveFacts {
 	facts := pivot.MoveFacts{
 		Clusters: []*clusterv1.Cluster{{ObjectMeta: metav1.ObjectMeta{Name: "c"}}},

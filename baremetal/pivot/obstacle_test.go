@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// texts are what people read of obstacles.
+// texts returns obstacles as users read them.
 func texts(obstacles []pivot.Obstacle) []string {
 	var all []string
 	for _, each := range obstacles {
@@ -52,7 +52,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestPasses lists the obstacles that end without a person. All others need one.
+// TestPasses lists the obstacles that end without an administrator.
 func TestPasses(t *testing.T) {
 	want := []pivot.Code{
 		"BeingDeleted", "ControlPlaneNotInitialized", "ControlPlaneScaling", "GateMissing", "HostBusy", "HostParking",

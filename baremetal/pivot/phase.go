@@ -122,8 +122,8 @@ func phaseOfQuiet(host *bmov1alpha1.BareMetalHost, goal Phase, paused bool) Phas
 	}
 }
 
-// isProvisioningHeld returns true for a paused host with step Hold. Only the manager knows whether the workload cluster
-// answers, and writes the reason of the pause.
+// isProvisioningHeld returns true for a paused host with step Hold. Only the manager observes whether the workload
+// cluster answers, and it writes the reason of the pause.
 func isProvisioningHeld(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour) bool {
 	if goal != PhaseParked && goal != PhaseRunning || !BeginsAgain(host, around) {
 		return false

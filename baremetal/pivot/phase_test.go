@@ -9,8 +9,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// TestPhaseOfABusyHost goes through hosts that BMO works on, and that move while it does or stay paused until it has begun
-// again.
+// TestPhaseOfABusyHost tests hosts during an operation of BMO that move meanwhile, or stay paused because BMO would
+// begin again.
 func TestPhaseOfABusyHost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -41,7 +41,7 @@ func TestPhaseOfABusyHost(t *testing.T) {
 	}
 }
 
-// allowed makes a host one that may move while it is deprovisioned.
+// allowed returns edits for a host that may move while it is deprovisioned.
 func allowed() []func(*bmov1alpha1.BareMetalHost) {
 	return []func(*bmov1alpha1.BareMetalHost){
 		annotated(infrav1.MoveWhileBusyAnnotation, ""),
@@ -51,7 +51,7 @@ func allowed() []func(*bmov1alpha1.BareMetalHost) {
 	}
 }
 
-// TestPhaseOf goes through every combination of the facts.
+// TestPhaseOf tests every combination of the facts.
 func TestPhaseOf(t *testing.T) {
 	table := [][]string{
 		// moving, busy, cluster, paused by, recorded, phase

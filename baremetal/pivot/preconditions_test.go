@@ -35,7 +35,7 @@ func movable() pivot.MoveFacts {
 	}
 }
 
-// TestRefusals is about what clusterctl itself would not begin with.
+// TestRefusals tests the state in which clusterctl itself would not begin.
 func TestRefusals(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter turns the facts around, as a cache may.
+// TestOrderDoesNotMatter reverses the facts, because a cache returns them in any order.
 func TestOrderDoesNotMatter(t *testing.T) {
 	facts := pivot.MoveFacts{
 		Around: []pivot.Neighbour{{Paused: true}}, PausedClasses: []string{"b", "a"}, Remediations: []string{"b", "a"},

@@ -78,7 +78,7 @@ func TestProgressOf(t *testing.T) {
 	}
 }
 
-// TestPauseSaysWhy holds each step that pauses a host against the rule that the host says why, as long as it is paused.
+// TestPauseSaysWhy requires that each step that pauses a host records the reason for as long as the host is paused.
 func TestPauseSaysWhy(t *testing.T) {
 	around := []pivot.Neighbour{paused}
 	said := map[string]pivot.Step{}

@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// said are the parts of obstacles that a user reads: code, message and remedy.
+// said returns the parts of obstacles that a user reads: code, message and remedy.
 func said(obstacles []pivot.Obstacle) (all [][3]string) {
 	for _, each := range obstacles {
 		all = append(all, [3]string{string(each.Code), each.Message, each.Remedy})
@@ -29,7 +29,7 @@ func contains(part string) func(string) bool {
 	return func(text string) bool { return strings.Contains(text, part) }
 }
 
-// TestHostObstacles is about the obstacles of one host, and their order.
+// TestHostObstacles tests the obstacles of one host, and their order.
 func TestHostObstacles(t *testing.T) {
 	in := func(state bmov1alpha1.ProvisioningState) func(*bmov1alpha1.BareMetalHost) {
 		return func(host *bmov1alpha1.BareMetalHost) { host.Status.Provisioning.State = state }
@@ -179,7 +179,7 @@ func TestEndpointObstacles(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfNames is about lists whose order the API server or a map decides.
+// TestTheOrderOfNames tests lists whose order depends on the API server or on a map.
 func TestTheOrderOfNames(t *testing.T) {
 	var facts pivot.MoveFacts
 	for _, name := range []string{"b", "a"} {

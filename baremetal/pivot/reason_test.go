@@ -11,8 +11,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// TestThePauseReasonIsTrue takes a host that is paused for one reason into situations in which it is paused for another
-// one, and demands that the host says so, and keeps its pause and its epoch.
+// TestThePauseReasonIsTrue changes the reason of the pause of a host, and requires that the host has the new reason,
+// its pause and its epoch.
 func TestThePauseReasonIsTrue(t *testing.T) {
 	superseded, waits := pivot.Neighbour{Name: "c", Superseded: true}, unverified
 	arrived := pivot.Neighbour{Name: "c", Verified: true, Arrival: 7}
@@ -119,7 +119,7 @@ func TestAFreeHostWaitsForAllClustersOfItsMove(t *testing.T) {
 		{[]pivot.Neighbour{move("a", true), move("b", false)}, waits},
 		{[]pivot.Neighbour{move("a", false), move("b", false)}, ""},
 	} {
-		// The last step is the one that does nothing.
+		// The last step is Leave.
 		for next := pivot.PlanHost(host, step.around, pivot.HostFacts{Settled: true}); next != pivot.Leave; {
 			if host = pivot.Apply(next, host, step.around); next == pivot.Record {
 				record(t, host)
@@ -135,7 +135,7 @@ func TestAFreeHostWaitsForAllClustersOfItsMove(t *testing.T) {
 	}
 }
 
-// TestThePauseOfAUserIsNotExplained takes over a pause of the provider by hand.
+// TestThePauseOfAUserIsNotExplained replaces a pause of the provider by hand.
 func TestThePauseOfAUserIsNotExplained(t *testing.T) {
 	for _, around := range [][]pivot.Neighbour{{paused}, {runs}, {unverified}, {{Name: "c", Superseded: true}}, nil} {
 		host := claimed()

@@ -45,7 +45,7 @@ const hardwareKey = "hardware"
 //   - hardware details, which have their own object, and exceed the size limit
 //   - errors that the annotation must not have
 //   - fields that the types of BMO in this release lack. The webhook of BMO refuses an annotation with unknown fields,
-//     and the source does not know the release of the target.
+//     and the target may have another release than the source.
 //
 // It returns an error if a field of the status has another type than in the types of BMO.
 func StatusAnnotation(status map[string]any) (string, error) {

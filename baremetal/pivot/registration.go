@@ -18,10 +18,10 @@ const (
 	// RegistrationLost means that BMO has registered the host and has not saved the ID of the node.
 	RegistrationLost Registration = "Lost"
 
-	// RegistrationRepeated means that BMO was asked to register the host again, and has not saved the ID yet.
+	// RegistrationRepeated means that the manager has made BMO register the host again, and BMO has not saved the ID yet.
 	RegistrationRepeated Registration = "Repeated"
 
-	// RegistrationSaved means that BMO has saved the ID after it was asked to register the host again.
+	// RegistrationSaved means that BMO has saved the ID after the manager made it register the host again.
 	RegistrationSaved Registration = "Saved"
 )
 

@@ -178,8 +178,8 @@ func (f *MoveFacts) secretObstacles(object metav1.Object, name string, secret me
 //
 //	definition of the owner                         remedy
 //	was not read, as none was                       nothing is said
-//	has the label that clusterctl looks for         none needed
-//	is one of Cluster API or of BMO   set the label, or remove the owner reference
+//	has the label that clusterctl requires          none required
+//	is one of Cluster API or of BMO                 set the label, or remove the owner reference
 //	is another, or is none as it is no custom kind  remove the owner reference
 func (f *MoveFacts) ownersThatStay(about Subject, object metav1.Object, called ...string) []Obstacle {
 	var found []Obstacle

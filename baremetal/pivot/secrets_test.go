@@ -99,11 +99,10 @@ func TestNamedSecrets(t *testing.T) {
 	}
 }
 
-// TestLeftBehind is about what clusterctl passes over without a word.
-// discovered is the label of a definition whose kind clusterctl looks at.
+// discovered is the label of a definition whose kind clusterctl discovers.
 func discovered() map[string]string { return map[string]string{infrav1.DiscoverLabel: ""} }
 
-// install enters the definitions of a cluster from which nothing is missing.
+// install adds the definitions of a cluster without a missing definition.
 func install(facts *pivot.MoveFacts) {
 	for _, name := range []string{
 		"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "metal3machines.infrastructure.cluster.x-k8s.io",
@@ -116,6 +115,7 @@ func install(facts *pivot.MoveFacts) {
 	})
 }
 
+// TestLeftBehind tests the objects that clusterctl omits without an error.
 func TestLeftBehind(t *testing.T) {
 	const sealed = " is owned by SealedSecret s, which does not move: remove the owner reference"
 	const byHand = " has no owner and would stay behind: set label clusterctl.cluster.x-k8s.io/move on it"

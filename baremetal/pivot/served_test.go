@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// bringIronic makes a host one that arrived from where the endpoint of another namespace served it.
+// bringIronic sets the annotations of a host that another namespace's Ironic endpoint served in the source.
 func bringIronic(host *bmov1alpha1.BareMetalHost, clusterID string) {
 	host.UID = "here"
 	host.Annotations[infrav1.StatusOriginAnnotation] = "there"
@@ -75,7 +75,8 @@ func TestAwaitsIronic(t *testing.T) {
 	}
 }
 
-// TestAHostBringsItsIronic takes a host from a source whose endpoint is in another namespace to a target without it, and
+// TestAHostBringsItsIronic moves a host from a source with the endpoint in another namespace to a target without it,
+// and to a third cluster.
 // to a third cluster.
 func TestAHostBringsItsIronic(t *testing.T) {
 	moving := pivot.Neighbour{Name: "c", Paused: true, Epoch: 3}

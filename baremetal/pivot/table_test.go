@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// combinations are all rows that take one value of each column.
+// combinations returns all rows with one value of each column.
 func combinations(columns ...[]string) [][]string {
 	rows := [][]string{nil}
 	for _, column := range columns {
@@ -20,7 +20,8 @@ func combinations(columns ...[]string) [][]string {
 	return rows
 }
 
-// answer looks facts up in a table whose last column is the answer. A star fits any value, a bar divides values, and
+// answer finds the first row of a table that matches the facts. Its last column is the answer, a star matches any
+// value, and a bar separates values.
 // the first row that matches counts.
 func answer(table [][]string, facts []string) string {
 	for _, row := range table {

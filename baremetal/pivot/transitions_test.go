@@ -104,7 +104,7 @@ func (p *passage) clusterctl(pauses bool) { p.around.Paused = pauses }
 // manage replaces the facts about the Cluster.
 func (p *passage) manage(around pivot.Neighbour) { p.around = around }
 
-// loseIronic makes another Ironic answer, while the workload cluster does not.
+// loseIronic lets another Ironic answer, while the workload cluster does not answer.
 func (p *passage) loseIronic() {
 	p.around.Endpoint, p.facts.Unknown = true, true
 	p.around.Holder = &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"}
@@ -183,7 +183,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// join makes the Node of the host join.
+// join adds the Node of the host.
 func (p *passage) join() {
 	p.facts.Joined, p.facts.Unknown = true, false
 	p.manager(pivot.MarkProvisioned)
@@ -196,7 +196,7 @@ func (p *passage) arrive() {
 	p.host.Status = bmov1alpha1.BareMetalHostStatus{}
 }
 
-// arriveOnLeftover makes clusterctl update a leftover that is being deleted.
+// arriveOnLeftover lets clusterctl update a leftover that is being deleted.
 func (p *passage) arriveOnLeftover() {
 	record(p.t, p.host)
 	p.pause(infrav1.HostPausedByProvider)
@@ -204,7 +204,7 @@ func (p *passage) arriveOnLeftover() {
 	p.host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 }
 
-// skipMove makes the Cluster arrive without the host.
+// skipMove lets the Cluster arrive without the host.
 func (p *passage) skipMove() {
 	p.host.Annotations[infrav1.MoveEpochAnnotation] = "1"
 	p.around.Arrival, p.around.Paused = 3, false

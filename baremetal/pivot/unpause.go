@@ -24,8 +24,8 @@ import (
 //	its Ironic endpoint is here and not verified           act on it through an unknown Ironic
 //	anything else                                          none
 //
-// A host that waits for the Ironic of another namespace, or for a Cluster, may be unpaused: only the user knows that
-// they will not arrive.
+// A host that waits for the Ironic of another namespace, or for a Cluster, may be unpaused: the user decides that they
+// will not arrive.
 func UnpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left Departure) []Obstacle {
 	blocks := func(code Code, remedy, format string) []Obstacle {
 		return []Obstacle{About(hostKind, host).Blocks(code, remedy, format, host.Name)}

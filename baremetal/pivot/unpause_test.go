@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// pausedHost makes a host that the provider has paused.
+// pausedHost returns a host that the provider has paused.
 func pausedHost(host *bmov1alpha1.BareMetalHost, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
 	for _, edit := range edits {
@@ -24,7 +24,7 @@ func annotated(name, value string) func(*bmov1alpha1.BareMetalHost) {
 	return func(host *bmov1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&host.ObjectMeta, name, value) }
 }
 
-// withoutStatus makes a host out of a backup.
+// withoutStatus removes the status from a host, as a restore from a backup does.
 func withoutStatus(host *bmov1alpha1.BareMetalHost) {
 	host.Spec.Image = &bmov1alpha1.Image{URL: "http://images.example/x.img"}
 	host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
@@ -104,7 +104,7 @@ func TestUnpauseObstacles(t *testing.T) {
 	}
 }
 
-// interrupted makes a paused host that an Ironic was provisioning that is gone.
+// interrupted returns a paused host that a lost Ironic was provisioning.
 func interrupted() *bmov1alpha1.BareMetalHost {
 	return pausedHost(claimed(), annotated(infrav1.IronicHolderAnnotation, "Management/m"),
 		annotated(infrav1.PauseReasonAnnotation, pivot.PauseReason(pivot.Hold)), func(host *bmov1alpha1.BareMetalHost) {
@@ -112,7 +112,7 @@ func interrupted() *bmov1alpha1.BareMetalHost {
 		})
 }
 
-// heldElsewhere is a Cluster whose endpoint another Ironic holds.
+// heldElsewhere is a Cluster at whose endpoint another Ironic answers.
 func heldElsewhere() pivot.Neighbour {
 	return pivot.Neighbour{
 		Name: "c", Verified: true, Endpoint: true, ClusterID: "id",
@@ -151,7 +151,7 @@ func TestDiscardObstacles(t *testing.T) {
 	}
 }
 
-// TestAllowObstacles demands that a host is allowed exactly where the move then does not wait for it any more.
+// TestAllowObstacles requires that a host is allowed exactly if a move with the annotation does not wait for it.
 func TestAllowObstacles(t *testing.T) {
 	for _, state := range []bmov1alpha1.ProvisioningState{
 		bmov1alpha1.StateNone, bmov1alpha1.StateRegistering, bmov1alpha1.StateInspecting, bmov1alpha1.StatePreparing,
