@@ -321,7 +321,7 @@ func (r *Reconciler) untilTurn(ctx context.Context, host *bmov1alpha1.BareMetalH
 	return max(0, pivot.WaveDelay(place)-r.Clock.Since(turn.since)), nil
 }
 
-// turnOf returns the turn of a holder. It reads the hosts when it sees the holder for the first time: with one list for
+// turnOf returns the turn of a holder. It reads the hosts at the first observation of the holder: with one list for
 // each of n hosts, a handover would copy n*n hosts.
 func (r *Reconciler) turnOf(ctx context.Context, namespace, holder string, around []pivot.Neighbour) (turn, error) {
 	if known, is := r.heldSince(namespace, holder, around); is {

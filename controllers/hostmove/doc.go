@@ -6,8 +6,8 @@
 // Ironic answers, it removes the pause. When another Ironic takes over, it sets an annotation on every host, so that
 // BMO reconciles the host at once. It removes the annotation with the last cluster that has an Ironic endpoint.
 //
-// A host whose Node has joined while BMO still provisions it is not provisioned again by an Ironic that does not know
-// it.
+// A host whose Node has joined while BMO still provisions it is not provisioned again by an Ironic that has not
+// registered it.
 //
 // Each reconcile derives the step from the host and the Clusters around it (baremetal/pivot). It never changes a pause
 // of the user, nor a host that clusterctl is deleting.

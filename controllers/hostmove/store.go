@@ -68,7 +68,7 @@ type Tenant struct {
 //	the machine                                 joined  a node may have joined
 //	none, or without a Machine, or deleted      no      no
 //	its Machine has a node, or it has           yes, if the image of the host was never changed, or there is no control
-//	published the provider ID of this host,     plane to ask
+//	published the provider ID of this host,     plane to read
 //	whose status is not lost
 //	in a cluster with a control plane           no      yes
 //	in any other cluster                        no      no
@@ -100,7 +100,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: since})
 }
 
-// inCluster returns the tenant of a Machine, with its Cluster in place of Joined if that has a control plane to ask.
+// inCluster returns the tenant of a Machine, with its Cluster in place of Joined if it has a control plane to read.
 func (s *Store) inCluster(ctx context.Context, machine *clusterv1.Machine, tenant Tenant) (Tenant, error) {
 	cluster := &clusterv1.Cluster{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}

@@ -105,7 +105,8 @@ func awaitClaim(_ context.Context, s *scope) (outcome.Outcome, error) {
 	}
 }
 
-// claimElsewhere returns the claim of another management cluster for the status. Nil if this one manages the cluster.
+// claimElsewhere returns the claim of another management cluster for the status. Nil if this management cluster manages
+// the Cluster.
 func (s *scope) claimElsewhere() *infrav1.IronicClaim {
 	if s.standing != pivot.Superseded {
 		return nil

@@ -128,7 +128,7 @@ func afterClaim(t *testing.T, target nodesTarget, there *planes, last *nodesResu
 	return conditions.Get(infra, infrav1.IronicEndpointReadyCondition), !ironic.handed["c1"]
 }
 
-// TestHadNodes is about the Machines of a backup, which may have no status.
+// TestHadNodes tests the Machines of a backup, which may have no status.
 func TestHadNodes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

@@ -17,7 +17,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// onNetwork makes a Metal3Cluster with an Ironic endpoint on the network that all stories share.
+// onNetwork sets an Ironic endpoint on the network that all stories share.
 func onNetwork(clusterID, address string, routerID int32) build.ObjectOption {
 	return withIronic(&fakeIronic{port: 1}, func(ironic *infrav1.Ironic) {
 		ironic.ClusterID, ironic.Endpoint.VirtualIPs = clusterID, []string{address}

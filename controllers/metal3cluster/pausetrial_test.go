@@ -64,7 +64,7 @@ func quiet(number int) []*bmov1alpha1.BareMetalHost {
 	return hosts
 }
 
-// atGate makes clusterctl wait.
+// atGate pauses the Cluster, so that clusterctl waits.
 func atGate(s *scope) { s.cluster.Spec.Paused = ptr.To(true) }
 
 // trialPass is one reconcile. It returns the names of the hosts that are refused, and the time until the next one.

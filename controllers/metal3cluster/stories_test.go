@@ -139,7 +139,7 @@ func describeLife(s *suite) {
 	})
 }
 
-// unique waits until neither of two Metal3Clusters reports the other one, and neither is written any more.
+// unique waits until neither of two Metal3Clusters reports the other one, and the manager writes neither.
 func (w *world) unique(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{clusterName, "other"} {

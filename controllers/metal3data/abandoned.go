@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// watchPools starts the watches of the claims of rendered data, so that the manager sees claims without data. It only
-// logs an error, because the data does not require the claims any more.
+// watchPools starts the watches of the claims of rendered data, so that the manager observes claims without data. It
+// only logs an error, because rendered data does not require the claims.
 func (r *Reconciler) watchPools(ctx context.Context, s *scope) {
 	if s.template == nil || s.machine == nil || s.owner == nil || s.host == nil {
 		return

@@ -161,7 +161,7 @@ func describeClaims(s *suite) {
 		})
 		w.eventually(ctx, "mine", infrav1.HostProvisionedCondition,
 			stage.IsFalseBecause(infrav1.HostProvisioningReason, "(state: provisioning)"))
-		// An event of an object of the machine must not enqueue it either.
+		// An event of an object of the machine must not enqueue the machine either.
 		change(ctx, w, "theirs", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			build.Labels(map[string]string{"changed": "yes"})(machine)
 		})
