@@ -110,8 +110,8 @@ type Progress struct {
 //
 //	phase               timeout   Machine     retries   next
 //	none                                                the first try begins
-//	Running, Waiting    before                          the try goes on
-//	Running, Waiting    after     healthy               the try goes on: the MachineHealthCheck ends the remediation
+//	Running, Waiting    before                          the try continues
+//	Running, Waiting    after     healthy               the try continues: the MachineHealthCheck ends the remediation
 //	Running, Waiting    after     unhealthy   left      the next try begins
 //	Running, Waiting    after     unhealthy   none      Deleting machine
 //	Deleting machine                                    stays

@@ -53,7 +53,7 @@ var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
 	describeOrphans(s)
 })
 
-// world is a namespace in which one story plays.
+// world is the namespace of one story.
 type world struct {
 	client    client.Client
 	namespace string

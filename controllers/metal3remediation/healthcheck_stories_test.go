@@ -109,7 +109,7 @@ func (w *world) drained(ctx context.Context) {
 	})
 }
 
-// checked makes a world in which a MachineHealthCheck watches a healthy Machine of a MachineSet.
+// checked creates a world in which a MachineHealthCheck watches a healthy Machine of a MachineSet.
 func (s *suite) checked(ctx context.Context) *world {
 	GinkgoHelper()
 	w := s.world(ctx)

@@ -1,7 +1,7 @@
 // Command coredns is CoreDNS with the plugins that the Corefile of kubeadm uses, and no others.
 //
-// The released program links every plugin, and with them the clients of several clouds. This program refuses to start
-// with a Corefile that names another plugin.
+// The released program links every plugin, and with them the clients of several clouds. This program returns an error
+// for a Corefile that names another plugin.
 package main
 
 import (

@@ -15,12 +15,12 @@ import (
 )
 
 // failure is a failure in a pivot. Failure and remedy are written by hand. The decision tables give the state of the
-// hosts and the holder of the VIP.
+// hosts and the VIP holder.
 type failure struct {
 	what   string
 	left   state
 	remedy string
-	// then is the state after the remedy. Nil if the remedy changes neither hosts nor the holder of the VIP.
+	// then is the state after the remedy. Nil if the remedy changes neither hosts nor the VIP holder.
 	then *state
 }
 
@@ -175,7 +175,7 @@ func words(decided decision) string {
 	return string(decided.phase) + ", " + string(decided.step)
 }
 
-// address returns the holder of the VIP. The manager of a cluster that manages itself arms the nodes.
+// address returns the VIP holder. The manager of a cluster that manages itself arms the nodes.
 func (s state) address() string {
 	armed := len(s.target.hosts) > 0 && !s.target.paused &&
 		pivot.PlanArming(infrav1.TakeoverAfterMove, true, pivot.NotArmed, s.holder()) == pivot.Arm

@@ -1,7 +1,7 @@
 // Command tests runs a tier of the tests and prints a summary: passed, failed and omitted tests, with the reasons.
 //
 //	tests test      unit tests and suites on an API server
-//	tests e2e       the release and moves with the real programs of Cluster API, and one story on real nodes
+//	tests e2e       the release and moves with the real programs of Cluster API, and the spine stories on real nodes
 //	tests nightly   all of these without omissions, and fuzzing, chaos and benches
 //	tests times     a table of the last run of each tier
 //

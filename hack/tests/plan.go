@@ -76,7 +76,7 @@ var (
 	// withMoves are moves between API servers by clusterctl, with BMO on both sides.
 	withMoves = "./test/move"
 
-	// onNodes are the stories with the label spine, and the specs of Cluster API.
+	// onNodes are the packages with the stories on real nodes, and with the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )
 

@@ -105,7 +105,7 @@ func (r *result) end(this test, parsed event, out io.Writer) {
 		return
 	}
 	if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, this.path+" ") }) {
-		// The package did not compile, or its process died.
+		// The package did not compile, or its process ended.
 		r.failed = append(r.failed, this.path)
 		r.printUnfinished(this.path, out)
 	}

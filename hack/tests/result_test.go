@@ -14,7 +14,7 @@ import (
 )
 
 // stream is the output of go test -json for four packages: one passes with a skipped test, one fails, one does not
-// compile, and one dies.
+// compile, and the process of one ends.
 const stream = `{"ImportPath":"example.com/o/m/p/broken","Action":"build-output","Output":"broken.go:1: no\n"}
 {"Action":"start","Package":"example.com/o/m/p/good"}
 {"Action":"output","Package":"example.com/o/m/p/good","Test":"TestRoot","Output":"=== RUN   TestRoot\n"}

@@ -260,12 +260,12 @@ func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
 // row that matches counts for each paused Cluster of the target:
 //
 //	the source                                     the target                 runs
-//	has no such Cluster, and remembers others      any                        no: another move brings it, or a user has
+//	has no such Cluster, and recorded others       any                        no: another move brings it, or a user has
 //	                                                                          paused it
-//	has no such Cluster, and remembers nothing     any                        refused: nothing says that it is complete
-//	has it, or remembers that it went to a target  lacks what its inventory   refused: BMO would wipe hosts
+//	has no such Cluster, and recorded nothing      any                        refused: nothing shows that it is complete
+//	has it, or recorded that it went to a target   lacks what its inventory   refused: BMO would wipe hosts
 //	                                               has
-//	has it, or remembers that it went to a target  has all                    yes
+//	has it, or recorded that it went to a target   has all                    yes
 func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot.Obstacle) {
 	brought := *target
 	brought.sight = &sight{namespace: target.namespace}

@@ -62,8 +62,8 @@ func (w *world) checks(ctx context.Context, section string) map[string]string {
 	return answers
 }
 
-// bash runs a script of the document in a folder, and returns its output. It finds kubectl, which talks to the
-// management cluster.
+// bash runs a script of the document in a folder, and returns its output. It finds kubectl, whose kubeconfig is that of
+// the management cluster.
 func (w *world) bash(ctx context.Context, folder, script string) string {
 	GinkgoHelper()
 	programs, err := binaries.Ensure(ctx, w.server.Root(), binaries.ControlPlane(), w.server.Progress())

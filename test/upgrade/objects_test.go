@@ -265,7 +265,7 @@ func oldConditions() *infrav1.DeprecatedStatus {
 	return &infrav1.DeprecatedStatus{V1Beta1: status}
 }
 
-// waitingForData makes a Metal3Machine wait for the Metal3DataTemplate that does not exist yet.
+// waitingForData sets a Metal3DataTemplate that does not exist yet, so that the Metal3Machine waits for it.
 func waitingForData(namespace string) build.ObjectOption {
 	return stage.With(func(machine *infrav1.Metal3Machine) {
 		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: lateTemplate, Namespace: namespace}
