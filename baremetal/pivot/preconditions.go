@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// refusals returns why clusterctl move would refuse to begin, or would not wait until the hosts are paused, and why the
-// state of the cluster does not permit a move.
+// refusals returns why clusterctl move would not begin, or would not wait until the hosts are paused. It also returns
+// why the state of the cluster does not permit a move.
 func refusals(facts MoveFacts) []Obstacle {
 	var found []Obstacle
 	for _, cluster := range facts.Clusters {

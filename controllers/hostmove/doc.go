@@ -1,7 +1,7 @@
 // Package hostmove prepares hosts for clusterctl move, and resumes them afterwards.
 //
-// While the Clusters of a host are paused, it waits until BMO is done with the host, pauses the host, and writes its
-// status into the annotation from which the BMO of the target cluster restores it. Hosts without a consumer move too,
+// While the Clusters of a host are paused, it waits until BMO is done with the host, and pauses the host. Then it
+// writes the status into the annotation from which BMO of the target cluster restores it. Hosts without a consumer move,
 // so they are treated in the same way. When the Clusters run again, in the source or in the target, and their own
 // Ironic answers, it removes the pause. When another Ironic takes over, it sets an annotation on every host, so that
 // BMO reconciles the host at once. It removes the annotation with the last cluster that has an Ironic endpoint.

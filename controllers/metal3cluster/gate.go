@@ -111,8 +111,8 @@ func (s *scope) moveObstacles() string {
 }
 
 // settleMove reads the obstacles of the next move. After a move, it ends the handover and removes the record of the
-// departure, once the Cluster runs in this management cluster and no other one has claimed it. Otherwise the Ironic of
-// this management cluster must not reclaim the VIP. After an error, it continues with the next task.
+// departure. For both, the Cluster must run here, and no other management cluster may have claimed it. Otherwise the
+// Ironic of this management cluster must not reclaim the VIP. After an error, it continues with the next task.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
 	switch {

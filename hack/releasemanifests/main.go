@@ -1,9 +1,9 @@
 // Command releasemanifests writes the files of a release that clusterctl reads: the components, the metadata, the
 // cluster templates, the ClusterClasses, and the manifests of Ironic with variables of clusterctl.
 //
-// It returns an error for a version that metadata.yaml does not list, because clusterctl would refuse the release, for
-// components that do not name the image of the manager exactly once, and for images with a development tag. It deletes
-// the folder of the version first, so that no file of an earlier run stays.
+// It returns an error for a version that metadata.yaml does not list, because clusterctl would refuse the release. It
+// also returns an error for components that do not name the image of the manager exactly once, and for images with a
+// development tag. It deletes the folder of the version first, so that no file of an earlier run stays.
 package main
 
 import (

@@ -57,8 +57,8 @@ var (
 		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
 
-	// withKeepalived elects holders of the VIP by advertisements, and the guard has terms that end if Ironic takes more
-	// than ten seconds to start again, so the packages at the same time yield to them. They wait most of their time.
+	// withKeepalived elects VIP holders by advertisements, and the terms of the guard end if Ironic takes more than ten
+	// seconds to start again. The packages at the same time therefore yield to them. They wait most of their time.
 	withKeepalived = []string{"./internal/guard", "./baremetal/keepalived"}
 
 	// labItself are the packages that stories on real nodes depend on. Their tests run if they or the pods of the lab

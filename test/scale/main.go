@@ -1,15 +1,15 @@
 // Command scale measures how long many machines take to claim their hosts, and to release them.
 //
-// The manager runs as a separate process with its default flags and the installed user and RBAC rules, against a real
-// API server that calls its webhooks and records every request. All other objects exist before the measurement: hosts
+// The manager runs as a separate process with its default flags and the installed user and RBAC rules. A real API
+// server calls its webhooks and records every request. All other objects exist before the measurement: hosts
 // with realistic hardware details, a Cluster with provisioned infrastructure, and Machines with bootstrap data. The
 // manager starts and becomes idle, so that its cache has the hosts. The measurement begins with the creation of the
 // first Metal3Machine and ends when the last one reports its host.
 //
-// Results that depend on the speed of the computer are printed with their goals and never fail the command. The
-// command checks the other results: no host is claimed twice, no host is listed, no request is redundant, an idle
-// manager writes nothing and reads next to nothing, released hosts have no leftovers, and the memory of the manager
-// is within its goal.
+// The command prints results that depend on the speed of the computer with their goals, and does not fail because of
+// them. It checks the other results: no host is claimed twice, no host is listed, and no request is redundant. An idle
+// manager writes nothing and reads next to nothing, released hosts have no leftovers, and the memory of the manager is
+// within its goal.
 //
 // The same writes of plain clients, without a manager, show the share of the API server.
 //
