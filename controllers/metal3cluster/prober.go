@@ -18,7 +18,8 @@ const eventsBuffer = 1024
 
 // prober observes state outside of the API server of the management cluster: one target T for each Metal3Cluster, with
 // a result R. It ticks in a goroutine of the manager and probes each target in a separate goroutine. A target that does
-// not answer therefore blocks no reconcile and no other target. It enqueues a Metal3Cluster only when its result changes.
+// not answer therefore blocks no reconcile and no other target. It enqueues a Metal3Cluster only when its result
+// changes.
 //
 //	event             effect
 //	Track             the target is probed at the next tick, or at once if it is new or has changed
