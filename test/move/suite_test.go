@@ -176,8 +176,8 @@ func (c *clusters) prepare(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// acquaint lets clusterctl install its own CRDs in both clusters, as clusterctl init does. The first command of clusterctl
-// for a cluster takes long.
+// acquaint lets clusterctl install its own CRDs in both clusters, as clusterctl init does. The first command of
+// clusterctl for a cluster takes long.
 func (c *clusters) acquaint(ctx context.Context) {
 	GinkgoHelper()
 	work, ctx := errgroup.WithContext(ctx)
