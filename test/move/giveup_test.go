@@ -190,8 +190,9 @@ func givingUp(c *clusters) []story {
 	}
 }
 
-// halt stops clusterctl after it has copied the given object and all objects of the same depth of ownership: a ConfigMap
-// that the object owns cannot be written in the target. The returned function deletes the ConfigMap on both sides.
+// halt stops clusterctl after it has copied the given object and all objects of the same depth of ownership: a
+// ConfigMap that the object owns cannot be written in the target. The returned function deletes the ConfigMap on both
+// sides.
 func (w *world) halt(ctx context.Context, behind client.Object) (release func()) {
 	GinkgoHelper()
 	Expect(w.here.client.Get(ctx, client.ObjectKeyFromObject(behind), behind)).To(Succeed())
