@@ -111,6 +111,14 @@ func (i Interface) HasAny(addresses []netip.Addr) bool {
 	})
 }
 
+// Lost returns the addresses that the interface had in an earlier observation, and does not have.
+func (i Interface) Lost(earlier Interface, addresses []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(one netip.Addr) bool {
+		only := []netip.Addr{one}
+		return i.Has(only) || !earlier.Has(only)
+	})
+}
+
 // Kept returns true if one of the addresses was on the interface without interruption since an earlier observation.
 func (i Interface) Kept(earlier Interface, addresses []netip.Addr) bool {
 	for prefix, added := range i.Added {
