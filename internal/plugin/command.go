@@ -87,6 +87,11 @@ func movingCommands() []command {
 			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
 				"cluster whose Ironic is scaled down, --to-kubeconfig the cluster that manages the hosts now.", setupDemote,
 		},
+		{
+			"refresh", "", "Have BMO reconcile firmware objects and BMC subscriptions at once after a move",
+			"It restarts BMO if HostFirmwareSettings or HostFirmwareComponents of the namespace have no status. --kubeconfig " +
+				"names the cluster that the hosts have moved to.", setupRefresh,
+		},
 	}
 }
 

@@ -224,7 +224,7 @@ func commandLine(source, target, namespace, arguments string) []string {
 	}
 	for _, writes := range []string{
 		"demote", "handover", "abort", "clean", "resume", "run", "keep", "fence", "takeover", "forget", "yield",
-		"unpause", "discard", "allow-busy", "unblock",
+		"unpause", "discard", "allow-busy", "unblock", "refresh",
 	} {
 		if strings.HasPrefix(arguments, writes) && !strings.Contains(arguments, "--yes=false") {
 			line = append(line, "--yes")

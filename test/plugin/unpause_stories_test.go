@@ -285,6 +285,38 @@ func describeUnpausing(c *clusters) {
 		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).NotTo(HaveKey(infrav1.BlockMoveAnnotation))
 	})
+
+	It("has BMO reconcile firmware objects and BMC subscriptions after a move", func(ctx context.Context) {
+		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
+		Expect(alone(ctx, w, "refresh")).To(end(0, "Nothing to do."))
+		events := &bmov1alpha1.BMCEventSubscription{ObjectMeta: metav1.ObjectMeta{Name: "events"}}
+		events.Spec.HostName = "host"
+		firmware := &bmov1alpha1.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{Name: "host"}}
+		firmware.Spec.Settings, firmware.Status.Settings = bmov1alpha1.DesiredSettingsMap{}, bmov1alpha1.SettingsMap{}
+		w.create(ctx, firmware, events)
+		restarts := func() string {
+			operator := &appsv1.Deployment{}
+			Expect(c.source.Client.Get(ctx, operatorKey(), operator)).To(Succeed())
+			return operator.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"]
+		}
+
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+		})
+		Expect(alone(ctx, w, "refresh")).To(end(1, "BareMetalHost host is", "pivot status --watch"))
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		})
+		Expect(alone(ctx, w, "refresh --yes=false")).To(end(1, "not confirmed",
+			"BMO reconciles HostFirmwareSettings host; BMCEventSubscription events. It restarts"))
+		Expect(alone(ctx, w, "refresh --dry-run")).To(end(0, "Dry run: Restarted Deployment "+operatorKey().String()))
+		Expect(restarts()).To(BeEmpty())
+		Expect(alone(ctx, w, "refresh -o json").decode()).To(And(HaveKeyWithValue("kind", "PivotRefresh"),
+			HaveKeyWithValue("done", true)))
+		Expect(restarts()).NotTo(BeEmpty())
+		Expect(w.client.Get(ctx, w.key("events"), events)).To(Succeed())
+		Expect(events.Annotations).To(HaveKey("infrastructure.cluster.x-k8s.io/refreshed-at"))
+	})
 }
 
 func (w world) pause(ctx context.Context) {
