@@ -77,7 +77,6 @@ func TestAwaitsIronic(t *testing.T) {
 
 // TestAHostBringsItsIronic moves a host from a source with the endpoint in another namespace to a target without it,
 // and to a third cluster.
-// to a third cluster.
 func TestAHostBringsItsIronic(t *testing.T) {
 	moving := pivot.Neighbour{Name: "c", Paused: true, Epoch: 3}
 	for name, tc := range map[string]struct {

@@ -46,6 +46,7 @@ func describeTopology(m *management) {
 			for _, template := range []*infrav1.Metal3MachineTemplate{before.controlPlane, before.workers} {
 				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(build.ImageURL))
 				g.Expect(template.Spec.Template.Spec.HostSelector).To(BeZero())
+				g.Expect(template.Spec.Template.Spec.FailureDomainPolicy).NotTo(Equal(infrav1.FailureDomainStrict))
 			}
 			g.Expect(m.hostOf(ctx, g, m.controlPlaneMachine(ctx, g)).Status.Provisioning.State).To(
 				Equal(bmov1alpha1.StateProvisioned))
@@ -66,6 +67,7 @@ func describeTopology(m *management) {
 	It("refuses invalid values of variables", func(ctx context.Context) {
 		for name, value := range map[string]string{
 			"automatedCleaningMode": `"never"`,
+			"failureDomainPolicy":   `"Always"`,
 			"hostSelector":          `{"matchLabel":{"rack":"a"}}`,
 			"ironic": `{"endpoint":{"virtualIPs":["192.0.2.20"],"cidrs":["192.0.2.0/24"]},` +
 				`"vrrp":{"virtualRouterID":2}}`,
@@ -77,6 +79,7 @@ func describeTopology(m *management) {
 	It("rolls out templates for another image and other hosts", func(ctx context.Context) {
 		Expect(m.setVariable(ctx, "image", `{"url":"`+nextImage+`","checksum":"`+nextImage+`.sha256sum"}`)).To(Succeed())
 		Expect(m.setVariable(ctx, "hostSelector", `{"matchLabels":{"rack":"a"}}`)).To(Succeed())
+		Expect(m.setVariable(ctx, "failureDomainPolicy", `"Strict"`)).To(Succeed())
 		var after topology
 		Eventually(func(g Gomega) {
 			after = m.topology(ctx, g)
@@ -84,6 +87,7 @@ func describeTopology(m *management) {
 				g.Expect(template.Spec.Template.Spec.Image.URL).To(Equal(build.ImageURL + "-" + kubernetesVersion))
 				g.Expect(template.Spec.Template.Spec.Image.Checksum).To(Equal(template.Spec.Template.Spec.Image.URL + ".sha256sum"))
 				g.Expect(template.Spec.Template.Spec.HostSelector.MatchLabels).To(Equal(map[string]string{"rack": "a"}))
+				g.Expect(template.Spec.Template.Spec.FailureDomainPolicy).To(Equal(infrav1.FailureDomainStrict))
 			}
 		}).Should(Succeed())
 		Expect(after.controlPlane.Name).NotTo(Equal(before.controlPlane.Name))

@@ -19,9 +19,10 @@ func TestClassVariablesHaveTheSchemaOfTheirFields(t *testing.T) {
 		variables[variable.Name] = plainSchema(t, variable.Schema.OpenAPIV3Schema)
 	}
 	for name, field := range map[string]struct{ kind, path string }{
-		"ironic":         {"Metal3Cluster", "ironic"},
-		"failureDomains": {"Metal3Cluster", "failureDomains"},
-		"hostSelector":   {"Metal3Machine", "hostSelector"},
+		"ironic":              {"Metal3Cluster", "ironic"},
+		"failureDomains":      {"Metal3Cluster", "failureDomains"},
+		"hostSelector":        {"Metal3Machine", "hostSelector"},
+		"failureDomainPolicy": {"Metal3Machine", "failureDomainPolicy"},
 	} {
 		spec := storedVersion(t, kinds[field.kind]).Schema.OpenAPIV3Schema.Properties["spec"]
 		want := plainSchema(t, spec.Properties[field.path])

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -51,8 +52,36 @@ func byPlugin(c *clusters) []story {
 			w.goOnThere(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
+
+			By("refreshing the firmware settings")
+			Expect(w.stale(ctx, Default)).NotTo(BeEmpty(), "BMO has no event about them")
+			Expect(w.runPlugin(ctx, "refresh")).To(Equal(done))
+			// No controller restarts the Pods of the Deployment here.
+			w.here.bmo.restart(ctx)
+			Eventually(func(g Gomega) { g.Expect(w.stale(ctx, g)).To(BeEmpty()) }).Should(Succeed())
+			w.unharmed(ctx, before)
 		}},
 	}
+}
+
+// stale returns the names of HostFirmwareSettings and HostFirmwareComponents without a status.
+func (w *world) stale(ctx context.Context, g Gomega) (names []string) {
+	var settings bmov1alpha1.HostFirmwareSettingsList
+	var components bmov1alpha1.HostFirmwareComponentsList
+	for _, list := range []client.ObjectList{&settings, &components} {
+		g.Expect(w.here.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
+	}
+	for _, each := range settings.Items {
+		if each.Status.LastUpdated == nil && len(each.Status.Conditions) == 0 {
+			names = append(names, each.Name)
+		}
+	}
+	for _, each := range components.Items {
+		if each.Status.LastUpdated == nil && len(each.Status.Conditions) == 0 {
+			names = append(names, each.Name)
+		}
+	}
+	return names
 }
 
 // Exit codes of the plugin.
@@ -61,7 +90,7 @@ const done, refused = 0, 1
 // pivot runs a command of the plugin that changes both sides, and returns its exit code.
 func (w *world) pivot(ctx context.Context, command string) int {
 	GinkgoHelper()
-	flags := []string{"--to-kubeconfig=" + w.there.kubeconfig}
+	flags := []string{"--to-kubeconfig=" + w.there.kubeconfig, "--timeout=5m"}
 	if command == "run" || command == "resume" {
 		// The Deployment that represents BMO does not name the Ironic that another story has as its endpoint.
 		flags = append(flags, "--ignore=IronicDiffers")
@@ -73,15 +102,14 @@ func (w *world) pivot(ctx context.Context, command string) int {
 func (w *world) keep(ctx context.Context, host string) {
 	GinkgoHelper()
 	backup := filepath.Join(GinkgoT().TempDir(), host+".yaml")
-	Expect(w.runPlugin(ctx, "keep", "--host="+host, "--backup="+backup)).To(Equal(done))
+	Expect(w.runPlugin(ctx, "keep", "--host="+host, "--backup="+backup, "--timeout=5m")).To(Equal(done))
 }
 
 func (w *world) runPlugin(ctx context.Context, command string, flags ...string) int {
 	GinkgoHelper()
 	var output, errors bytes.Buffer
 	code := plugin.Main(ctx, append([]string{
-		"clusterctl-metal3", "pivot", command, "--yes", "--timeout=5m", "--namespace=" + w.namespace,
-		"--kubeconfig=" + w.here.kubeconfig,
+		"clusterctl-metal3", "pivot", command, "--yes", "--namespace=" + w.namespace, "--kubeconfig=" + w.here.kubeconfig,
 	}, flags...), plugin.Environment{Output: &output, Errors: &errors})
 	report := io.Writer(GinkgoWriter)
 	if code != done {
