@@ -102,7 +102,7 @@ func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obs
 		return blocks(keepCommand(host), "BareMetalHost %s was being deleted when it arrived from "+
 			"another cluster, and stays paused, because BMO would deprovision it")
 	case ArrivalOutdated:
-		remedy := "find out which of them is true; " + keepCommand(host) + " keeps the newer one"
+		remedy := "find out which status is correct; " + keepCommand(host) + " keeps the newer status"
 		return blocks(remedy,
 			"BareMetalHost %s has a newer status than the one that arrived from another cluster, and stays paused")
 	case NotArrived, ArrivalTaken:
@@ -142,7 +142,7 @@ func Leftover(host *bmov1alpha1.BareMetalHost) []Obstacle {
 			"BareMetalHost %s is there already, and is being deleted", host.Name)}
 	case !host.Status.LastUpdated.IsZero():
 		return []Obstacle{about.Blocks(CodeLeftover, "remove it with "+cleanCommand(host),
-			"BareMetalHost %s is there already, with the status of an earlier time", host.Name)}
+			"BareMetalHost %s is there already, with an older status", host.Name)}
 	default:
 		return nil
 	}

@@ -73,8 +73,8 @@ func ClaimElsewhere(infra *infrav1.Metal3Cluster) *Claim {
 // SupersededMessage returns the message of a management cluster that has stopped managing the cluster, with the remedy.
 func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
 	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+
-		"epoch %d, and this one has %d. This one has stopped, and keeps its BareMetalHosts paused. Pause the Cluster here "+
-		"with %s. If the other management cluster no longer exists, take over with %s",
+		"epoch %d. The epoch here is %d. The manager here has stopped, and keeps its BareMetalHosts paused. Pause the "+
+		"Cluster here with %s. If the other management cluster no longer exists, take over with %s",
 		recorded.Manager, recorded.Epoch, EpochOf(infra), pluginCommand("fence", infra.Namespace),
 		pluginCommand("takeover", infra.Namespace))
 }

@@ -51,7 +51,7 @@ func DemotionObstacles(facts DemotionFacts) []Obstacle {
 	for _, host := range facts.Hosts {
 		if busy := Busy(host); busy != "" {
 			found = append(found, About(hostKind, host).Blocks(CodeHostBusy,
-				"wait until it is done, because the next Ironic would begin anew",
+				"wait until it is done, because the next Ironic would begin the operation again",
 				"host %s/%s is %s", host.Namespace, host.Name, busy))
 		}
 	}
@@ -80,7 +80,7 @@ func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
 	}
 	if infra.Status.Ironic == nil || len(infra.Status.Ironic.Nodes) == 0 {
 		return nil, fmt.Sprintf(
-			"the manager has seen no node of Metal3Cluster %s: see whether the API server of the cluster answers it", infra.Name)
+			"the manager has seen no node of Metal3Cluster %s: check that the API server of the cluster answers", infra.Name)
 	}
 	for _, node := range infra.Status.Ironic.Nodes {
 		if node.ConfigHash == "" {
@@ -94,12 +94,12 @@ func BareNodes(infra *infrav1.Metal3Cluster) (bare []string, unknown string) {
 func armedObstacles(infra *infrav1.Metal3Cluster) []Obstacle {
 	about := About("Metal3Cluster", infra)
 	if infra.Spec.Ironic == nil {
-		return []Obstacle{about.Blocks(CodeNoEndpoint, "no node can take the Ironic address",
+		return []Obstacle{about.Blocks(CodeNoEndpoint, "no node can take the VIP",
 			"Metal3Cluster %s has no spec.ironic", infra.Name)}
 	}
 	if infra.Spec.Ironic.Takeover == infrav1.TakeoverManual {
 		return []Obstacle{about.Blocks(CodeTakeoverManual,
-			"see on the nodes that one is armed by its file, then use --force",
+			"check on the nodes that at least one is armed by its file, then use --force",
 			"Metal3Cluster %s has takeover Manual", infra.Name)}
 	}
 	if _, unknown := BareNodes(infra); unknown != "" {
@@ -113,7 +113,7 @@ func armedObstacles(infra *infrav1.Metal3Cluster) []Obstacle {
 		case armed && ptr.Deref(node.PodsReady, false):
 			return nil
 		case armed:
-			found = append(found, about.Blocks(CodePodsNotReady, "look at them",
+			found = append(found, about.Blocks(CodePodsNotReady, "check these pods",
 				"node %s is armed, and its pods of the Ironic endpoint are not ready", node.Name))
 		default:
 			found = append(found, about.Blocks(CodeNodeNotArmed,

@@ -60,7 +60,7 @@ func TestDemotionObstacles(t *testing.T) {
 		"NoEndpoint": {
 			reason: "without spec.ironic nobody takes the address",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Spec.Ironic, f.Infra.Status.Ironic = nil, nil },
-			want:   []string{"Metal3Cluster c has no spec.ironic: no node can take the Ironic address"},
+			want:   []string{"Metal3Cluster c has no spec.ironic: no node can take the VIP"},
 		},
 		"HeldAlready": {
 			reason: "the management cluster has nothing to give away, so nothing is interrupted",
@@ -79,14 +79,14 @@ func TestDemotionObstacles(t *testing.T) {
 			reason: "an armed node without Ironic does not take it",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Ironic.Nodes[0].PodsReady = nil },
 			want: []string{
-				"node n0 is armed, and its pods of the Ironic endpoint are not ready: look at them", notArmed,
+				"node n0 is armed, and its pods of the Ironic endpoint are not ready: check these pods", notArmed,
 			},
 		},
 		"NoNodes": {
 			reason: "what was not seen does not count as ready",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Ironic.Nodes = nil },
 			want: []string{"the manager has seen no node of Metal3Cluster c: " +
-				"see whether the API server of the cluster answers it"},
+				"check that the API server of the cluster answers"},
 		},
 		"Always": {
 			reason: "the annotation is not needed then",
@@ -98,14 +98,14 @@ func TestDemotionObstacles(t *testing.T) {
 		"Manual": {
 			reason: "the annotation says nothing then",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Spec.Ironic.Takeover = infrav1.TakeoverManual },
-			want: []string{"Metal3Cluster c has takeover Manual: see on the nodes that one is armed by its file, " +
+			want: []string{"Metal3Cluster c has takeover Manual: check on the nodes that at least one is armed by its file, " +
 				"then use --force"},
 		},
 		"Busy": {
 			reason: "an image that is being written would be written again",
 			edit:   func(f *pivot.DemotionFacts) { f.Hosts[0].Status.Provisioning.State = bmov1alpha1.StateProvisioning },
 			want: []string{"host metal3/host-0 is provisioning: wait until it is done, " +
-				"because the next Ironic would begin anew"},
+				"because the next Ironic would begin the operation again"},
 		},
 	}
 	for name, test := range cases {

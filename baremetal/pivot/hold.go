@@ -50,6 +50,6 @@ func endOfPause(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour)
 			bmov1alpha1.PausedAnnotation)
 	default:
 		return "wait until condition IronicEndpointReady of the Metal3Cluster is true and its annotation " +
-			infrav1.BlockMoveAnnotation + " is back"
+			infrav1.BlockMoveAnnotation + " is set again"
 	}
 }

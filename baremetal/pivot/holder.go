@@ -109,7 +109,7 @@ func Judge(cluster Cluster, seen Sighting) Verdict {
 		}
 	case Untrusted:
 		return waiting(infrav1.EndpointUntrustedReason,
-			"What answers on %s is not trusted: %s; give the Ironic there the certificate of this cluster", cluster, seen)
+			"The server at %s is not trusted: %s; give the Ironic there the certificate of this cluster", cluster, seen)
 	case Unauthorized:
 		return waiting(infrav1.EndpointUnauthorizedReason,
 			"The Ironic on %s is not used: %s; give it the credentials of this cluster", cluster, seen)
@@ -117,7 +117,7 @@ func Judge(cluster Cluster, seen Sighting) Verdict {
 		return waiting(infrav1.EndpointUnsupportedReason, "The Ironic on %s is too old: %s; upgrade it", cluster, seen)
 	default:
 		return waiting(infrav1.EndpointBrokenReason,
-			"The server at %s does not answer like Ironic: %s; look at its log", cluster, seen)
+			"The server at %s does not answer like Ironic: %s; see its log", cluster, seen)
 	}
 }
 
@@ -142,7 +142,7 @@ func (c Cluster) identify(seen Sighting) Verdict {
 	}
 	if holder.Kind == infrav1.HolderForeign {
 		return Verdict{Holder: &holder, Outcome: outcome.Waiting(infrav1.EndpointForeignReason, fmt.Sprintf(
-			"Conductor %s answers on %s and does not belong to clusterID %s: take the address from it, or choose another one",
+			"Conductor %s answers on %s and does not belong to clusterID %s: remove the VIP from its node, or choose another",
 			holder.Name, c.Address, c.ClusterID))}
 	}
 	return Verdict{

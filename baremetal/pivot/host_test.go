@@ -633,7 +633,7 @@ func TestObstacles(t *testing.T) {
 	for _, want := range []string{
 		"Ironic endpoint: Conductor c2-x answers", "no connection", "node node-1 does not run", "baremetalhosts.metal3.io: label is missing",
 		"Machine machine-1 has no node", "Metal3Remediation remediation-1", "host busy is inspecting",
-		"host blocked carries annotation " + infrav1.BlockMoveAnnotation, "host owned is owned by Rack r1",
+		"host blocked has annotation " + infrav1.BlockMoveAnnotation, "host owned is owned by Rack r1",
 		"host frozen is paused in the middle of deprovisioning",
 	} {
 		if !strings.Contains(strings.Join(texts(got), "\n"), want) {
@@ -665,8 +665,8 @@ func TestMayLeaveHosts(t *testing.T) {
 	_, waits := pivot.MayLeave(facts)
 	got := strings.Join(texts(waits), "\n")
 	if want := "host host-1 is provisioning: wait until it is done\nhost host-2 is being paused: wait until it is paused\n" +
-		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster to have the host " +
-		"wiped and deleted"; got != want {
+		"host host-4 is being deleted, and kept as it is while its Cluster is paused: unpause the Cluster, so that BMO " +
+		"wipes and deletes the host"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	facts.Hosts, facts.Around = []*bmov1alpha1.BareMetalHost{hosts[0], hosts[2]}, []pivot.Neighbour{runs}

@@ -124,8 +124,8 @@ func Revived(namespace string, arriving, here, deleted Inventory) string {
 	}
 	var found []string
 	if len(names) > 0 {
-		found = append(found, fmt.Sprintf("an earlier move has left %s here, which the source does not have any more, and "+
-			"which would come alive", Enumerate(names)))
+		found = append(found, fmt.Sprintf("an earlier move has left %s here, which the source no longer has, and which "+
+			"controllers would reconcile after this move", Enumerate(names)))
 	}
 	if len(halves) > 0 {
 		found = append(found, fmt.Sprintf("an earlier move has left %s here, which is being deleted, and would be deleted "+

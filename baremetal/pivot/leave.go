@@ -89,7 +89,7 @@ func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 
 func deletionOf(kind string, object metav1.Object) Obstacle {
 	return About(kind, object).Blocks(CodeBeingDeleted, "wait until it is gone",
-		"%s %s is being deleted, which a move would forget", kind, object.GetName())
+		"%s %s is being deleted, and a move would lose the deletion", kind, object.GetName())
 }
 
 // AddOwner adds an object that owns Machines, such as a MachineSet or a control plane.

@@ -120,7 +120,7 @@ func TestMayLeave(t *testing.T) {
 		}},
 		"MachineDeleted": {
 			reason: "the target would keep it", facts: pivot.MoveFacts{Machines: []*clusterv1.Machine{machine(deleted, "n")}},
-			lost: []string{"Machine m is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Machine m is being deleted, and a move would lose the deletion: wait until it is gone"},
 		},
 		"MachineCreated": {
 			reason: "clusterctl has not discovered it", facts: pivot.MoveFacts{Machines: []*clusterv1.Machine{machine(nil, "")}},
@@ -132,7 +132,7 @@ func TestMayLeave(t *testing.T) {
 				&infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", DeletionTimestamp: deleted}},
 				&infrav1.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t", DeletionTimestamp: deleted}},
 			}},
-			lost: []string{"Metal3Machine m is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Metal3Machine m is being deleted, and a move would lose the deletion: wait until it is gone"},
 		},
 		"Remediation": {
 			reason: "the host would be off for the time of the move", facts: remediating(infrav1.RemediationFinalizer),
@@ -157,7 +157,7 @@ func TestMayLeave(t *testing.T) {
 			facts: pivot.MoveFacts{Clusters: []*clusterv1.Cluster{
 				{ObjectMeta: metav1.ObjectMeta{Name: "c", DeletionTimestamp: deleted}},
 			}},
-			lost: []string{"Cluster c is being deleted, which a move would forget: wait until it is gone"},
+			lost: []string{"Cluster c is being deleted, and a move would lose the deletion: wait until it is gone"},
 		},
 		"OwnersDeleted": {
 			reason: "their Machines are deleted a moment later",
@@ -165,9 +165,9 @@ func TestMayLeave(t *testing.T) {
 				"KubeadmControlPlane": deleted, "MachineDeployment": deleted, "MachineSet": deleted, "MachinePool": nil,
 			}),
 			lost: []string{
-				"KubeadmControlPlane o is being deleted, which a move would forget: wait until it is gone",
-				"MachineDeployment o is being deleted, which a move would forget: wait until it is gone",
-				"MachineSet o is being deleted, which a move would forget: wait until it is gone",
+				"KubeadmControlPlane o is being deleted, and a move would lose the deletion: wait until it is gone",
+				"MachineDeployment o is being deleted, and a move would lose the deletion: wait until it is gone",
+				"MachineSet o is being deleted, and a move would lose the deletion: wait until it is gone",
 			},
 		},
 		"HostLate": {

@@ -26,7 +26,7 @@ func refusals(facts MoveFacts) []Obstacle {
 	for _, infra := range facts.Infras {
 		// The annotation is also removed from a paused Cluster, which is an obstacle itself.
 		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated && !facts.isPaused(infra) {
-			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, "the manager sets it, look at its log",
+			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, "the manager sets it; see its log",
 				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused",
 				infra.Name, infrav1.BlockMoveAnnotation))
 		}

@@ -52,8 +52,8 @@ func TestRefusals(t *testing.T) {
 			edit: func(s *pivot.MoveFacts) {
 				s.Hosts[0].Labels[clusterv1.ClusterNameLabel] = "gone"
 			},
-			want: []string{"host host-0 serves Cluster gone, which does not exist: delete the Metal3Machine m that holds " +
-				"the host, or remove its spec.consumerRef"},
+			want: []string{"host host-0 serves Cluster gone, which does not exist: delete the Metal3Machine m that claims " +
+				"the host, or remove spec.consumerRef of the host"},
 		},
 		"MachinesOnly": {
 			reason: "a control plane without an object of its own has the condition only",
@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 			edit: func(s *pivot.MoveFacts) {
 				s.Clusters[0].DeletionTimestamp, s.Clusters[0].Spec.Paused = &now, ptr.To(true)
 			},
-			want: []string{"Cluster c is being deleted, which a move would forget: wait until it is gone"},
+			want: []string{"Cluster c is being deleted, and a move would lose the deletion: wait until it is gone"},
 		},
 		"Paused": {
 			reason: "clusterctl refuses, and a move that was given up leaves this behind",
@@ -109,7 +109,7 @@ func TestRefusals(t *testing.T) {
 			reason: "the annotation counts only if it is there before the Cluster is paused",
 			edit:   func(s *pivot.MoveFacts) { s.Infras[0].Annotations = nil },
 			want: []string{"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not " +
-				"wait until its hosts are paused: the manager sets it, look at its log"},
+				"wait until its hosts are paused: the manager sets it; see its log"},
 		},
 		"NoGateWhilePaused": {
 			reason: "the pause has removed the annotation, and is named itself",
@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 			edit: func(s *pivot.MoveFacts) {
 				s.Machines[0].DeletionTimestamp, s.Machines[0].Status.NodeRef = &now, clusterv1.MachineNodeReference{}
 			},
-			want: []string{"Machine m is being deleted, which a move would forget: wait until it is gone"},
+			want: []string{"Machine m is being deleted, and a move would lose the deletion: wait until it is gone"},
 		},
 		"NoNode": {
 			reason: "clusterctl refuses",

@@ -201,7 +201,7 @@ func orphaned(host *bmov1alpha1.BareMetalHost, clusters []*clusterv1.Cluster) []
 	if name == "" || len(clusters) == 0 || slices.ContainsFunc(clusters, there) {
 		return nil
 	}
-	remedy := fmt.Sprintf("delete the %s %s that holds the host, or remove its spec.consumerRef",
+	remedy := fmt.Sprintf("delete the %s %s that claims the host, or remove spec.consumerRef of the host",
 		host.Spec.ConsumerRef.Kind, host.Spec.ConsumerRef.Name)
 	return []Obstacle{About(hostKind, host).Blocks(CodeClusterMissing, remedy,
 		"host %s serves Cluster %s, which does not exist", host.Name, name)}
@@ -215,11 +215,11 @@ func EndpointObstacles(facts EndpointFacts) []Obstacle {
 	}
 	if facts.NodesUnknown != "" {
 		found = append(found, facts.Infra.Blocks(CodeNodesUnknown, facts.NodesUnknown,
-			"whether the control plane could take the Ironic endpoint is not known"))
+			"it is unknown whether the control plane can take the Ironic endpoint"))
 	}
 	for _, node := range facts.BareNodes {
 		found = append(found, AboutNamed("Node", "", node).Blocks(CodePodsMissing,
-			"look at them, or roll the control plane out", "node %s does not run the pods of the Ironic endpoint", node))
+			"check its pods, or roll the control plane out", "node %s does not run the pods of the Ironic endpoint", node))
 	}
 	return found
 }
@@ -249,7 +249,7 @@ func (f *MoveFacts) hostObstacles(host *bmov1alpha1.BareMetalHost) []Obstacle {
 	}
 	if _, blocks := host.Annotations[infrav1.BlockMoveAnnotation]; blocks {
 		found = append(found, about.Blocks(CodeMoveBlocked, "remove it",
-			"host %s carries annotation %s", host.Name, infrav1.BlockMoveAnnotation))
+			"host %s has annotation %s", host.Name, infrav1.BlockMoveAnnotation))
 	}
 	return found
 }
@@ -259,7 +259,7 @@ func busyObstacle(host *bmov1alpha1.BareMetalHost, busy string) Obstacle {
 	about := About(hostKind, host)
 	switch {
 	case paused && by == infrav1.HostPausedByProvider && !host.DeletionTimestamp.IsZero():
-		return about.Blocks(CodeHostBusy, "unpause the Cluster to have the host wiped and deleted",
+		return about.Blocks(CodeHostBusy, "unpause the Cluster, so that BMO wipes and deletes the host",
 			"host %s is being deleted, and kept as it is while its Cluster is paused", host.Name)
 	case paused && by != infrav1.HostPausedByProvider:
 		return about.Blocks(CodeHostPaused, "remove its annotation "+bmov1alpha1.PausedAnnotation,

@@ -43,7 +43,7 @@ func TestHostObstacles(t *testing.T) {
 	const wait, command = "wait until it is done", "clusterctl metal3 pivot "
 	mayMove := wait + ", or let it move meanwhile with `" + command + "allow-busy --namespace metal3 --host host-0`"
 	unpause := "remove its annotation " + bmov1alpha1.PausedAnnotation
-	blocked := [3]string{"MoveBlocked", "host host-0 carries annotation " + infrav1.BlockMoveAnnotation, "remove it"}
+	blocked := [3]string{"MoveBlocked", "host host-0 has annotation " + infrav1.BlockMoveAnnotation, "remove it"}
 	refusal := [3]string{
 		"PauseRefused", "BareMetalHost host-0 cannot be paused, because the API server refuses to change it: spec.raid is wrong",
 		"correct the host",
@@ -85,7 +85,7 @@ func TestHostObstacles(t *testing.T) {
 			{"HostBusy", "host host-0 is being deleted", wait},
 		}},
 		"DeletedPausedByProvider": {"BMO does not continue", edits{deleted, pausedBy(provider)}, paused, "", [][3]string{
-			{"HostBusy", "host host-0 is being deleted, and kept as it is while its Cluster is paused", "unpause the Cluster to have the host wiped and deleted"},
+			{"HostBusy", "host host-0 is being deleted, and kept as it is while its Cluster is paused", "unpause the Cluster, so that BMO wipes and deletes the host"},
 		}},
 		"DeletedPausedByUser": {"BMO does not continue", edits{deleted, pausedBy("me")}, paused, "", [][3]string{
 			{"HostPaused", "host host-0 is paused in the middle of being deleted", unpause},
@@ -141,7 +141,7 @@ func TestOrphanedHost(t *testing.T) {
 		"Unknown": {claimed(), nil, nil},
 		"Orphaned": {claimed(), []*clusterv1.Cluster{cluster("other")}, [][3]string{{
 			"ClusterMissing", "host host-0 serves Cluster c, which does not exist",
-			"delete the Metal3Machine m that holds the host, or remove its spec.consumerRef",
+			"delete the Metal3Machine m that claims the host, or remove spec.consumerRef of the host",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,9 +164,9 @@ func TestEndpointObstacles(t *testing.T) {
 	})
 	want := [][3]string{
 		{"EndpointNotReady", "Ironic endpoint: no answer", ""},
-		{"NodesUnknown", "whether the control plane could take the Ironic endpoint is not known", "no connection"},
-		{"PodsMissing", "node node-0 does not run the pods of the Ironic endpoint", "look at them, or roll the control plane out"},
-		{"PodsMissing", "node node-1 does not run the pods of the Ironic endpoint", "look at them, or roll the control plane out"},
+		{"NodesUnknown", "it is unknown whether the control plane can take the Ironic endpoint", "no connection"},
+		{"PodsMissing", "node node-0 does not run the pods of the Ironic endpoint", "check its pods, or roll the control plane out"},
+		{"PodsMissing", "node node-1 does not run the pods of the Ironic endpoint", "check its pods, or roll the control plane out"},
 	}
 	if diff := cmp.Diff(want, said(got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -64,15 +64,15 @@ func unpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 		return blocks(CodePaused, "unpause the Cluster with "+pluginCommand("unpause", host.Namespace),
 			"BareMetalHost %s is paused with its Cluster")
 	case (len(local(around)) == 0 || leavesFromHere(host)) && left.HasLeft(host, around):
-		return blocks(CodeInTarget, "complete the move with pivot resume; if the other cluster has given the host up, "+
-			"forget it with "+pluginCommand("forget", host.Namespace, "--host "+host.Name),
+		return blocks(CodeInTarget, "complete the move with pivot resume; if the other cluster has released the host, "+
+			"forget the move with "+pluginCommand("forget", host.Namespace, "--host "+host.Name),
 			"BareMetalHost %s moved to another management cluster, which manages it")
 	case ClusterOf(host) != "" && len(dependsOn(host, around)) == 0:
 		return blocks(CodeClusterMissing, "restore Cluster "+cmp.Or(ClusterOf(host), host.Name)+
 			", or remove spec.consumerRef of the host", "BareMetalHost %s serves a Cluster that does not exist here")
 	case here, goal == PhaseWaitingForEndpoint && len(local(around)) > 0:
 		return blocks(CodeEndpointNotReady, "wait until condition IronicEndpointReady of the Metal3Cluster is true and "+
-			"its annotation "+infrav1.BlockMoveAnnotation+" is back",
+			"its annotation "+infrav1.BlockMoveAnnotation+" is set again",
 			"the Ironic endpoint that serves BareMetalHost %s is not verified")
 	default:
 		return nil

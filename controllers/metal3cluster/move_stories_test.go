@@ -469,10 +469,10 @@ func describeMoves(s *suite) {
 		w.obstacle(ctx, "MachineDeployment workers is being deleted")
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
-			"MachineDeployment workers is being deleted, which a move would forget"))
+			"MachineDeployment workers is being deleted, and a move would lose the deletion"))
 		stage.Change(ctx, w.client, w.key("workers"), workers, func(workers *clusterv1.MachineDeployment) { workers.Finalizers = nil })
 		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
-			"The move waits: KubeadmControlPlane plane is being deleted, which a move would forget"))
+			"The move waits: KubeadmControlPlane plane is being deleted, and a move would lose the deletion"))
 		w.gate(ctx, true)
 		stage.Change(ctx, w.client, w.key("plane"), plane, func(plane *controlplanev1.KubeadmControlPlane) { plane.Finalizers = nil })
 		w.gate(ctx, false)

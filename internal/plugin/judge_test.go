@@ -121,8 +121,8 @@ func TestSourceObstacles(t *testing.T) {
 				s.objects[schema.GroupKind{Group: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane"}] = going("plane")
 			},
 			want: []string{
-				"KubeadmControlPlane plane is being deleted, which a move would forget: wait until it is gone",
-				"MachineDeployment workers is being deleted, which a move would forget: wait until it is gone",
+				"KubeadmControlPlane plane is being deleted, and a move would lose the deletion: wait until it is gone",
+				"MachineDeployment workers is being deleted, and a move would lose the deletion: wait until it is gone",
 			},
 		},
 		"Endpoint": {
@@ -134,7 +134,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 			want: []string{
 				"Ironic endpoint: Waiting for Ironic",
-				"node node-0 does not run the pods of the Ironic endpoint: look at them, or roll the control plane out",
+				"node node-0 does not run the pods of the Ironic endpoint: check its pods, or roll the control plane out",
 			},
 		},
 		"Rivals": {
@@ -143,9 +143,9 @@ func TestSourceObstacles(t *testing.T) {
 				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
 				s.infras[0].Status.Conditions[1].Message = "the same again"
 				s.infras[0].Status.Conditions = append(s.infras[0].Status.Conditions, rivalry(infrav1.VirtualIPTakenReason,
-					"Host host had 192.0.2.2 when it was inspected: take the address from it"))
+					"Host host had 192.0.2.2 when it was inspected: remove the address from it"))
 			},
-			want: []string{"Ironic endpoint: Host host had 192.0.2.2 when it was inspected: take the address from it"},
+			want: []string{"Ironic endpoint: Host host had 192.0.2.2 when it was inspected: remove the address from it"},
 		},
 		"RivalsOfOne": {
 			reason: "with several clusters, the message names the one that has a rival",
@@ -177,8 +177,8 @@ func TestSourceObstacles(t *testing.T) {
 				s.infras = append(s.infras, runningInfra("d"))
 				s.infras[1].Status.Ironic = nil
 			},
-			want: []string{"Metal3Cluster d: whether the control plane could take the Ironic endpoint is not known: " +
-				"the manager has seen no node of Metal3Cluster d: see whether the API server of the cluster answers it"},
+			want: []string{"Metal3Cluster d: it is unknown whether the control plane can take the Ironic endpoint: " +
+				"the manager has seen no node of Metal3Cluster d: check that the API server of the cluster answers"},
 		},
 		"StraySecret": {
 			reason: "each Secret once, and only those that exist",
@@ -397,7 +397,7 @@ func TestTargetObstacles(t *testing.T) {
 				target.objects = source.objects
 				target.sight = (&sight{hosts: source.hosts, clusters: source.clusters, infras: source.infras}).neighbours()
 			},
-			want: []string{"BareMetalHost host is there already, with the status of an earlier time: remove it with pivot " +
+			want: []string{"BareMetalHost host is there already, with an older status: remove it with pivot " +
 				"clean --target, or it may stay paused after the move"},
 		},
 		"LeftOverHostBeingDeleted": {

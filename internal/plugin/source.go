@@ -166,7 +166,7 @@ func (s departure) notes() []string {
 		for _, node := range infra.Status.Ironic.Nodes {
 			if node.ConfigHash != "" && !ptr.Deref(node.PodsReady, false) {
 				notes = append(notes, fmt.Sprintf("the pods of the Ironic endpoint on node %s are not ready: "+
-					"look at them before the handover", node.Name))
+					"check these pods before the handover", node.Name))
 			}
 		}
 	}

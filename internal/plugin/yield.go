@@ -154,7 +154,8 @@ func yieldObstacles(clusterID string, undo bool, here, there *sight) []obstacle 
 		for _, host := range there.hosts {
 			if what := pivot.Busy(host); what != "" {
 				busy = append(busy, at(targetSide, []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
-					"wait until it is done, because the next Ironic would begin anew", "host %s is %s", host.Name, what)})...)
+					"wait until it is done, because the next Ironic would begin the operation again",
+					"host %s is %s", host.Name, what)})...)
 			}
 		}
 		return busy

@@ -62,7 +62,7 @@ func chaosOfHandovers(c *clusters) story {
 func (w *world) untilOnlyNodesAreMissing(ctx context.Context) {
 	GinkgoHelper()
 	w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
-		stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
+		stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "whether the control plane can take the Ironic endpoint")))
 }
 
 // recover follows the documents after clusterctl was killed or failed: it aborts the move and begins again, or

@@ -270,7 +270,7 @@ func endpoints(c *clusters) []story {
 			w.machine(ctx, "cluster", "worker-1")
 			w.settled(ctx)
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition,
-				stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "could take the Ironic endpoint is not known")))
+				stage.IsFalseBecause(infrav1.NotReadyForMoveReason, "whether the control plane can take the Ironic endpoint")))
 			before := w.trace(ctx)
 
 			By("arriving where a foreign Ironic answers")

@@ -78,7 +78,7 @@ func undisturbed(c *clusters) []story {
 			Expect(w.here.client.Delete(ctx, leaving)).To(Succeed())
 			w.stuck(false)
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
-				"The move waits: Machine cluster-1 is being deleted, which a move would forget: wait until it is gone; "+
+				"The move waits: Machine cluster-1 is being deleted, and a move would lose the deletion: wait until it is gone; "+
 					"Machine young has no node: wait for it, or delete it")))
 
 			By("giving the move up")

@@ -34,7 +34,7 @@ func unfinished(c *clusters) []story {
 			young, leaving := w.forgettable(ctx)
 			journey := w.begin(ctx)
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
-				"The move waits: Machine cluster-0 is being deleted, which a move would forget: wait until it is gone; "+
+				"The move waits: Machine cluster-0 is being deleted, and a move would lose the deletion: wait until it is gone; "+
 					"Metal3Machine young has no ownerReference, so clusterctl would leave it behind")))
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 

@@ -223,10 +223,10 @@ func describePreflight(c *clusters) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 				taken := condition(infrav1.IronicEndpointUniqueCondition)
 				taken.Status, taken.Reason = metav1.ConditionFalse, infrav1.VirtualIPTakenReason
-				taken.Message = "Host host had 192.0.2.2 when it was inspected: take the address from it"
+				taken.Message = "Host host had 192.0.2.2 when it was inspected: remove the address from it"
 				infra.Status.Conditions = append(infra.Status.Conditions, taken)
 			})
-		}, "source    Ironic endpoint: Host host had 192.0.2.2 when it was inspected: take the address from it"),
+		}, "source    Ironic endpoint: Host host had 192.0.2.2 when it was inspected: remove the address from it"),
 		Entry("a node without pods", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes[0].ConfigHash = "" })
 		}, "node node-0 does not run the pods of the Ironic endpoint"),
@@ -298,7 +298,7 @@ func describePreflight(c *clusters) {
 		settle(ctx, c.source, namespace)
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		left := settle(ctx, c.target, namespace)
-		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "BareMetalHost host is there already, with the status"))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "BareMetalHost host is there already, with an older status"))
 		stage.ChangeStatus(ctx, c.target.Client, left.key("host"), &bmov1alpha1.BareMetalHost{},
 			func(host *bmov1alpha1.BareMetalHost) { host.Status.LastUpdated = nil })
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "of an earlier move are in the target"))

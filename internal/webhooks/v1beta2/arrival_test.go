@@ -82,7 +82,7 @@ func TestArrivals(t *testing.T) {
 		},
 		"Leftover": {
 			reason: "the Machine was deleted in the source", before: altered(validCluster, bring("1", "{}")), after: arriving,
-			here: []client.Object{kept, gone}, want: "Machine gone here, which the source does not have any more",
+			here: []client.Object{kept, gone}, want: "Machine gone here, which the source no longer has",
 		},
 		"Leftover without its Metal3Cluster": {
 			reason: "a user removed only the Metal3Cluster", after: arriving, here: []client.Object{gone}, want: "Machine gone",
