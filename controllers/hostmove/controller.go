@@ -253,7 +253,7 @@ var announcements = map[pivot.Step]announcement{
 	pivot.KeepAway: {
 		corev1.EventTypeWarning, "MovedAway",
 		"The host moved to another management cluster, which manages it. It stays paused, although another " +
-			"Cluster of the namespace runs. If the other management cluster has given the host up, forget the " +
+			"Cluster of the namespace runs. If the other management cluster has released the host, forget the " +
 			"move with clusterctl metal3 pivot forget",
 	},
 	pivot.AwaitIronic: {

@@ -45,7 +45,7 @@ func (c *recovery) abort(ctx context.Context) error {
 		return nil
 	case courseDeleting:
 		return c.wrongStage("continue with pivot resume",
-			"clusterctl has begun to delete in the source, and the source is not complete any more")
+			"clusterctl has begun to delete in the source, and the source is no longer complete")
 	case courseArrived:
 		return c.wrongStage("move them back with pivot run", "the move is complete, and the target manages the Clusters")
 	case courseUnclear:
@@ -100,7 +100,7 @@ func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool
 		return false, err
 	}
 	if !slices.Equal(before.objects, after.objects) {
-		return false, fmt.Errorf("not done: what you confirmed %w. Now: %s", errChanged, after.question)
+		return false, fmt.Errorf("not done: the confirmed objects %w. Now: %s", errChanged, after.question)
 	}
 	return true, nil
 }
@@ -124,7 +124,7 @@ func (c *recovery) clean(ctx context.Context) error {
 		if c.done.Course == courseDeleting {
 			return c.wrongStage("complete the move with pivot resume", "the Clusters of the target are paused")
 		}
-		return c.wrongStage("only what a complete move has left is removed",
+		return c.wrongStage("pivot clean removes only the leftovers of a complete move",
 			fmt.Sprintf("the target does not manage the Clusters (course %s)", c.done.Course))
 	}
 	if paused := pausedIn(c.left, c.arrived); len(paused) > 0 {
@@ -284,13 +284,13 @@ func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot
 		case len(source.clusters)+len(departed.Infras) == 0:
 			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
 				"if it is complete, use pivot unpause there",
-				"the source remembers no move, and Cluster %s of the target is paused", cluster.Name))
+				"the source has no record of a move, and Cluster %s of the target is paused", cluster.Name))
 		}
 	}
 	for _, each := range lostSince(&brought) {
 		about := pivot.AboutNamed(each.kind.Kind, target.namespace, each.name)
 		refusals = append(refusals, about.Blocks(pivot.CodeMoveUnclear, "restore it from a backup in the target",
-			"%s had been there when clusterctl began to copy, and is on neither side: Cluster API would replace Machines, and "+
+			"%s existed when clusterctl began to copy, and is in neither cluster: Cluster API would replace Machines, and "+
 				"BMO would wipe their hosts", each))
 	}
 	return &brought, refusals

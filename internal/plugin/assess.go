@@ -102,7 +102,7 @@ func assess(source, target *scope, equal bool) assessment {
 	case running:
 		found.Course = courseUnclear
 		found.Doubts = append(found.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"find out which of them manages the hosts, and pause the other one",
+			"find out which cluster manages the hosts, and pause the Cluster in the other one",
 			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there"))
 		return found
 	case !anyPaused(source.clusters):
@@ -128,7 +128,7 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 	case len(lost) > 0:
 		a.Course = courseUnclear
 		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"restore what is missing from a backup in the source",
+			"restore the missing objects from a backup in the source",
 			"the source has lost %s since clusterctl began to copy, and %s is not in the target",
 			pivot.Enumerate(lost), pivot.Enumerate(missing)))
 	case len(a.Ambiguous) == 0:

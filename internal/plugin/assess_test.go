@@ -127,11 +127,11 @@ func TestBroughtBy(t *testing.T) {
 		},
 		"Reinstalled": {
 			"the source that could say what is missing is gone", nothing(), copied(true, "3", "m"), pivot.Departure{}, 0,
-			"the source remembers no move",
+			"the source has no record of a move",
 		},
 		"Incomplete": {
 			"a Machine is on neither side", nothing(), recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`), remembered, 1,
-			"Machine n had been there",
+			"Machine n existed when clusterctl began to copy",
 		},
 	} {
 		brought, refusals := broughtBy(tc.source, tc.target, tc.departed)

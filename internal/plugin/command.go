@@ -84,8 +84,9 @@ func movingCommands() []command {
 		},
 		{
 			"handover", "demote", "Scale the Ironic of the management cluster down, so that the control plane takes the VIP",
-			"It waits until a node of the control plane holds the VIP and its Ironic knows all hosts. --kubeconfig names the " +
-				"cluster whose Ironic is scaled down, --to-kubeconfig the cluster that manages the hosts now.", setupDemote,
+			"It waits until a node of the control plane holds the VIP and its Ironic has registered all hosts. --kubeconfig " +
+				"names the cluster whose Ironic is scaled down, --to-kubeconfig the cluster that manages the hosts now.",
+			setupDemote,
 		},
 		{
 			"refresh", "", "Have BMO reconcile firmware objects and BMC subscriptions at once after a move",

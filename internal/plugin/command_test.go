@@ -82,8 +82,8 @@ func TestArguments(t *testing.T) {
 			" --to-kubeconfig-context third", exitBlind, `--to-kubeconfig-context is "third"`},
 		"ContextAlone":  {"a context of what?", "pivot status --kubeconfig " + file + " --to-kubeconfig-context second", exitBlind, "--to-kubeconfig is empty"},
 		"BrokenContext": {"it names a cluster that the file does not have", "pivot status --kubeconfig " + file + " --kubeconfig-context broken", exitBlind, "name a kubeconfig file with a context"},
-		"Unreachable":   {"which side, what happened, what to look at", "pivot preflight --kubeconfig " + file, exitBlind, "looking at the source cluster: "},
-		"Unreachable2":  {"the same", "pivot status --kubeconfig " + file, exitBlind, "connection refused; see whether --kubeconfig names it"},
+		"Unreachable":   {"which side, what happened, what to look at", "pivot preflight --kubeconfig " + file, exitBlind, "reading the source cluster: "},
+		"Unreachable2":  {"the same", "pivot status --kubeconfig " + file, exitBlind, "connection refused; check that --kubeconfig names it"},
 		"Unreachable3":  {"the same", "pivot demote --kubeconfig " + file, exitBlind, "metal3-ironic-system/metal3-ironic"},
 	}
 	for name, test := range cases {

@@ -90,9 +90,9 @@ type arrivalReport struct {
 func setupDemote(set *pflag.FlagSet) runner {
 	c := &handoverCommand{}
 	c.where.add(set)
-	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
-	set.BoolVar(&c.force, "force", false, "do it in spite of the reasons against it")
-	set.BoolVar(&c.undo, "undo", false, "scale the Ironic of the management cluster back to what it was")
+	set.BoolVar(&c.dryRun, "dry-run", false, "print the actions, and write nothing")
+	set.BoolVar(&c.force, "force", false, "ignore the reasons to refuse")
+	set.BoolVar(&c.undo, "undo", false, "restore the number of replicas of the Ironic of the management cluster")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait for the control plane")
 	addYes(set, &c.yes)
 	c.form.add(set)
@@ -226,7 +226,7 @@ func busyAmong(hosts []*bmov1alpha1.BareMetalHost, at string, known map[types.UI
 	for _, host := range hosts {
 		if busy := pivot.Busy(host); busy != "" && !infrav1.IsLeaving(host) && !known[host.UID] {
 			found = append(found, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
-				"wait until it is done, because the Ironic there may be at work on it",
+				"wait until it is done, because the Ironic there may be working on it",
 				"host %s/%s of the %s cluster is %s", host.Namespace, host.Name, at, busy))
 		}
 	}
@@ -264,7 +264,7 @@ func chooseServed(deployment *appsv1.Deployment, seen *sight, flag string) (*inf
 	if served != nil {
 		return served, []pivot.Obstacle{}
 	}
-	remedy := "name the cluster that was moved to with --to-kubeconfig, and its namespace with --namespace"
+	remedy := "name the target cluster with --to-kubeconfig, and its namespace with --namespace"
 	if len(others) == 0 {
 		return nil, []pivot.Obstacle{pivot.AboutNamed("Namespace", "", seen.namespace).Blocks(pivot.CodeNoEndpoint, remedy,
 			"namespace %s of %s has no Metal3Cluster with spec.ironic", seen.namespace, flag)}
@@ -289,7 +289,7 @@ func (c *handoverCommand) scaleDown(
 	}
 	before, err := scaleDown(ctx, c.management.client)
 	if err != nil {
-		return exitBlind, fmt.Errorf("scaling Deployment %s down: %w; see whether you may patch it", ironicDeployment(), err)
+		return exitBlind, fmt.Errorf("scaling Deployment %s down: %w; check that you may patch it", ironicDeployment(), err)
 	}
 	done.Before = before
 	if err := c.tellScaled(before); err != nil {

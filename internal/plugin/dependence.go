@@ -43,7 +43,7 @@ type dependence struct {
 func (d dependence) obstacles() []obstacle {
 	if len(d.target) == 0 {
 		return at(targetSide, []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeOperatorMissing,
-			"find out which Ironic BMO uses there", "BMO is not there: no Deployment that watches the namespace has the "+
+			"find out which Ironic BMO uses there", "BMO was not found: no Deployment that watches the namespace has the "+
 				"label %s=%s", operatorLabel, operatorValue)})
 	}
 	var found []obstacle
@@ -58,13 +58,13 @@ func (d dependence) obstacles() []obstacle {
 			for _, runs := range d.workloads {
 				about := pivot.AboutNamed(runs.kind, runs.key.Namespace, runs.key.Name)
 				found = append(found, at(sourceSide, []pivot.Obstacle{about.Blocks(pivot.CodeIronicStillNeeded,
-					"give BMO of the target an Ironic that stays, and wait until that has registered the hosts",
+					"give BMO of the target an Ironic outside of the source, and wait until it has registered the hosts",
 					"%s runs Ironic in the source, and BMO of the target (Deployment %s) uses %s", runs, each, each.uses)})...)
 			}
 		case !d.elsewhere(each.uses.endpoint):
 			found = append(found, at(targetSide, []pivot.Obstacle{about.Blocks(pivot.CodeIronicUnknown,
 				"switch the source off only if that Ironic runs on no machine of the source",
-				"whether the source runs the Ironic %s, which BMO of the target (Deployment %s) uses, is not known",
+				"it is unknown whether the source runs the Ironic %s that BMO of the target (Deployment %s) uses",
 				each.uses, each)})...)
 		}
 	}
@@ -246,7 +246,7 @@ func describeLeft(counts map[string]int, kind string) []pivot.Obstacle {
 	var left []pivot.Obstacle
 	for _, namespace := range sortedKeys(counts) {
 		left = append(left, pivot.AboutNamed("Namespace", "", namespace).Blocks(pivot.CodeLeftover,
-			"move the namespace, or remove what is left with pivot clean",
+			"move the namespace, or remove the leftovers with pivot clean",
 			"the source still has %s in namespace %s", number(counts[namespace], kind), namespace))
 	}
 	return left

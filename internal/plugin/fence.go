@@ -86,7 +86,8 @@ func fencing(here, there *sight) ([]*clusterv1.Cluster, []pivot.Obstacle) {
 		default:
 			running = append(running, pivot.About("Cluster", cluster).Blocks(pivot.CodeWrongStage,
 				"see pivot status; a pause begins a move, so pause it with kubectl only if you want that",
-				"no other management cluster manages Cluster %s, as far as it shows", cluster.Name))
+				"no other management cluster manages Cluster %s, according to IronicEndpointReady and --to-kubeconfig",
+				cluster.Name))
 		}
 	}
 	if len(fenced) > 0 {
@@ -186,7 +187,7 @@ func takeover(here, there *sight) ([]claim, []pivot.Obstacle) {
 		case !known:
 			refusals = append(refusals, pivot.About("Metal3Cluster", infra).Blocks(pivot.CodeMoveUnclear,
 				"read it from ConfigMap metal3-management-cluster in namespace kube-system of the workload cluster",
-				"IronicEndpointReady of Metal3Cluster %s does not tell the epoch that the other management cluster has",
+				"IronicEndpointReady of Metal3Cluster %s does not name the epoch that the other management cluster has",
 				infra.Name))
 		default:
 			claims = append(claims, claim{infra, recorded + epochStep})

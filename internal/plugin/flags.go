@@ -32,15 +32,15 @@ type sides struct {
 }
 
 func (s *sides) add(set *pflag.FlagSet) {
-	s.addOne(set, "file for the cluster that is left; default: as kubectl finds it")
-	set.StringVar(&s.toKubeconfig, "to-kubeconfig", "", "file for the cluster that is moved to")
-	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context in it; default: the current one")
+	s.addOne(set, "kubeconfig file of the source cluster; default: as kubectl finds it")
+	set.StringVar(&s.toKubeconfig, "to-kubeconfig", "", "kubeconfig file of the target cluster")
+	set.StringVar(&s.toContext, "to-kubeconfig-context", "", "context of --to-kubeconfig; default: the current one")
 }
 
 // addOne adds the flags for a single cluster.
 func (s *sides) addOne(set *pflag.FlagSet, usage string) {
 	set.StringVar(&s.kubeconfig, "kubeconfig", "", usage)
-	set.StringVar(&s.context, "kubeconfig-context", "", "context in it; default: the current one")
+	set.StringVar(&s.context, "kubeconfig-context", "", "context of --kubeconfig; default: the current one")
 	set.StringVarP(&s.namespace, "namespace", "n", "",
 		"namespace of the Clusters and hosts; default: that of the context")
 }
@@ -83,7 +83,7 @@ const (
 type output string
 
 func (o *output) add(set *pflag.FlagSet) {
-	set.StringVarP((*string)(o), "output", "o", formText, "text, json or yaml; status also knows wide")
+	set.StringVarP((*string)(o), "output", "o", formText, "text, json or yaml; status also has wide")
 }
 
 func (o output) check() error {

@@ -111,7 +111,7 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 	}
 	if len(forgotten) == 0 {
 		return nil, departed, []pivot.Obstacle{pivot.AboutNamed("BareMetalHost", "", host).Blocks(pivot.CodeWrongStage,
-			"use one of: "+strings.Join(names, ", "), "BareMetalHost %s is none of those that moved away", host)}
+			"use one of: "+strings.Join(names, ", "), "BareMetalHost %s is not among the hosts that moved away", host)}
 	}
 	if there != nil {
 		refusals = managedThere(hosts, infras, there)

@@ -129,7 +129,7 @@ func (c *handoverCommand) restore(ctx context.Context, deployment *appsv1.Deploy
 	done.After, done.Notes = before, append(done.Notes, note)
 	if !c.dryRun {
 		if err := scaleUp(ctx, c.management.client, before); err != nil {
-			return exitBlind, fmt.Errorf("scaling Deployment %s up: %w; see whether you may patch it", ironicDeployment(), err)
+			return exitBlind, fmt.Errorf("scaling Deployment %s up: %w; check that you may patch it", ironicDeployment(), err)
 		}
 	}
 	return exitDone, c.finish(done)

@@ -311,7 +311,7 @@ func TestDependence(t *testing.T) {
 		want   []pivot.Code
 		text   string
 	}{
-		"NoOperator": {"nothing manages the hosts", dependence{source: []operator{bmo(url)}}, []pivot.Code{pivot.CodeOperatorMissing}, "target: BMO is not there"},
+		"NoOperator": {"nothing manages the hosts", dependence{source: []operator{bmo(url)}}, []pivot.Code{pivot.CodeOperatorMissing}, "target: BMO was not found"},
 		"Unknown": {
 			"nothing is guessed", dependence{target: []operator{unknownTo("it is hidden")}, source: []operator{bmo(url)}},
 			[]pivot.Code{pivot.CodeIronicUnknown}, "not known: it is hidden: find out whether it runs in the source",

@@ -207,7 +207,7 @@ func TestSourceObstacles(t *testing.T) {
 				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
 				s.infras[0].Status.Conditions[1].Message = "node x is bare"
 			},
-			want: []string{"the manager says of Metal3Cluster c: node x is bare"},
+			want: []string{"ReadyForMove of Metal3Cluster c is not true: node x is bare"},
 		},
 		"DoubtIsLast": {
 			reason: "the manager would only say the same",
@@ -255,14 +255,14 @@ func TestTargetObstacles(t *testing.T) {
 		"NoOperator": {
 			reason: "nothing would manage the hosts",
 			edit:   func(_, target *scope) { target.operators = nil },
-			want: []string{"BMO is not there: no Deployment that watches namespace metal3 has the label " +
+			want: []string{"BMO was not found: no Deployment that watches namespace metal3 has the label " +
 				"webhook=metal3-io-v1alpha1-baremetalhost: install it, or use --ignore OperatorMissing if it runs without this label"},
 		},
 		"OperatorDown": {
 			reason: "the same",
 			edit:   func(_, target *scope) { target.operators[0].Status.AvailableReplicas = 0 },
 			want: []string{"BMO does not run: Deployment baremetal-operator-system/bmo has 0 of 1 replicas available: scale it, " +
-				"or look at its pods"},
+				"or check its pods"},
 		},
 		"NothingInstalled": {
 			reason: "only kinds of ours, of BMO and of clusterctl count; others come with their providers",
@@ -270,7 +270,7 @@ func TestTargetObstacles(t *testing.T) {
 				target.definitions = nil
 				source.definitions = only(source, "baremetalhosts")
 			},
-			want: []string{"CustomResourceDefinition baremetalhosts.metal3.io is missing: install what brings it, " +
+			want: []string{"CustomResourceDefinition baremetalhosts.metal3.io is missing: install the component that contains it, " +
 				"in the same version as in the source"},
 		},
 		"OtherStorage": {
@@ -279,7 +279,7 @@ func TestTargetObstacles(t *testing.T) {
 				source.definitions, target.definitions = only(source, "clusters.cluster"), definitionsOf("v2")
 			},
 			want: []string{"CustomResourceDefinition clusters.cluster.x-k8s.io stores v2, in the source v1: " +
-				"install the same version of what brings it"},
+				"install the component in the same version"},
 		},
 		"NotOurs": {
 			reason: "a kind of another provider is left to clusterctl",
@@ -360,7 +360,7 @@ func TestTargetObstacles(t *testing.T) {
 				source.objects[machine] = belongings{"m": partial("m", "c")}
 				target.objects = map[schema.GroupKind]belongings{machine: {"m": there}, hostKind(): {"host": there}}
 			},
-			want: []string{"Machine m is there already, and is being deleted, which would go on after the move: remove it " +
+			want: []string{"Machine m is there already, is being deleted, and its deletion would continue after the move: remove it " +
 				"with pivot clean --target"},
 		},
 		"Abandoned": {
@@ -374,9 +374,9 @@ func TestTargetObstacles(t *testing.T) {
 				}}
 			},
 			want: []string{
-				"BareMetalHost deleted is in the target only, left by an earlier move, and would come alive: remove it " +
+				"BareMetalHost deleted is in the target only, left by an earlier move, and controllers would reconcile it: remove it " +
 					"with pivot clean --target",
-				"BareMetalHost moved is in the target only, left by an earlier move, and would come alive: remove it " +
+				"BareMetalHost moved is in the target only, left by an earlier move, and controllers would reconcile it: remove it " +
 					"with pivot clean --target",
 			},
 		},
@@ -505,9 +505,9 @@ func TestManagerProblem(t *testing.T) {
 		"None": {"it is not installed", nil, "the manager of this provider is not installed: there is no Deployment with the " +
 			"label cluster.x-k8s.io/provider=infrastructure-metal3: install it with clusterctl init"},
 		"Down": {"its pods do not run", []appsv1.Deployment{down}, "the manager of this provider does not run: " +
-			"Deployment n/down has 0 of 1 replicas available: look at its pods"},
+			"Deployment n/down has 0 of 1 replicas available: check its pods"},
 		"Zero": {"zero of zero is not available either", []appsv1.Deployment{none}, "the manager of this provider does not " +
-			"run: Deployment n/down has 0 of 0 replicas available: look at its pods"},
+			"run: Deployment n/down has 0 of 0 replicas available: check its pods"},
 		"One": {"one that runs is enough", []appsv1.Deployment{down, up}, ""},
 	}
 	for name, test := range cases {
@@ -538,7 +538,7 @@ func TestUnowned(t *testing.T) {
 		}
 	}
 	want := []string{"Metal3DataTemplate old has no owner, and stays behind: " +
-		"set label clusterctl.cluster.x-k8s.io/move on it if the target needs it"}
+		"set label clusterctl.cluster.x-k8s.io/move on it if the target requires it"}
 	if diff := cmp.Diff(want, departure{source}.notes()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -96,7 +96,7 @@ func (c *keeping) keep(ctx context.Context) error {
 		return c.keepUnknown(ctx, host)
 	default:
 		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeWrongStage, "see pivot status",
-			"BareMetalHost %s is %s, and nothing of a move holds it", c.name, pivot.PhaseOf(host, seen.around)))
+			"BareMetalHost %s is %s, so pivot keep does not apply to it", c.name, pivot.PhaseOf(host, seen.around)))
 	}
 }
 
@@ -104,8 +104,8 @@ func (c *keeping) keep(ctx context.Context) error {
 func (c *keeping) keepNewer(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
 	if !runsItsImage(host) {
 		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeLeftover,
-			"correct spec.image, or take the host out of the cluster",
-			"BareMetalHost %s does not run what its spec says, so BMO would wipe it", c.name))
+			"correct spec.image, or remove the host from the cluster",
+			"BareMetalHost %s does not run the image of its spec, so BMO would wipe it", c.name))
 	}
 	return c.change(ctx, host, "keep its own status, which is newer than the one that arrived", changes{
 		bmov1alpha1.StatusAnnotation: nil, infrav1.StatusOriginAnnotation: nil,

@@ -108,8 +108,8 @@ func sameMachine(target *scope, host *bmov1alpha1.BareMetalHost) []pivot.Obstacl
 	for _, there := range target.hosts {
 		if pivot.IsSameMachine(there, host) {
 			return []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeMoveUnclear,
-				"find out which of them is right, and remove the other one",
-				"BareMetalHost %s of the source and BareMetalHost %s of the target have one BMC address or boot MAC address",
+				"find out which host is correct, and remove the other one",
+				"BareMetalHost %s of the source and BareMetalHost %s of the target have the same BMC address or boot MAC address",
 				host.Name, there.Name)}
 		}
 	}
@@ -155,7 +155,7 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 	for _, each := range left.movable() {
 		if left.takes(each.kind, each.object) && !late.belongings[each.located] {
 			return c.refuse(sourceSide, pivot.AboutNamed(each.kind.Kind, left.namespace, each.name).Blocks(pivot.CodeLeftover,
-				"remove it, and run the command again", "%s is left in the source, and a second move would take it along", each))
+				"remove it, and run the command again", "%s is left in the source, and a second move would move it too", each))
 		}
 	}
 	question := fmt.Sprintf("%s of the source, created during the move, are moved to the target.",

@@ -16,7 +16,8 @@ import (
 
 func setupClean(set *pflag.FlagSet) runner {
 	c := &recovery{}
-	set.BoolVar(&c.ofTarget, "target", false, "remove what a half move has left in the target, instead of the source")
+	set.BoolVar(&c.ofTarget, "target", false,
+		"remove the leftovers of an incomplete move in the target, instead of the source")
 	set.BoolVar(&c.force, "force", false,
 		"with --target: objects that are in the target only were deleted in the source by a user, and not by clusterctl")
 	return c.setup(set, "PivotClean", (*recovery).clean)
@@ -105,7 +106,7 @@ func targetRefusals(source, target *scope, force bool) []obstacle {
 	switch {
 	case len(source.clusters) == 0:
 		return refuse(sourceSide, "name the cluster that has the Clusters with --kubeconfig",
-			"no Cluster is there, so the objects of the target may be the only ones")
+			"no Cluster is there, so the target may have the only copies")
 	case running:
 		return refuse(targetSide, "see pivot status", "a Cluster of the source runs there, so the target manages its objects")
 	case newerIn(source, target) != "":

@@ -66,8 +66,8 @@ func (s *sight) clusterOf(infra *infrav1.Metal3Cluster) *clusterv1.Cluster {
 
 // blind adds the cluster and the remedy to an error of a read.
 func (c *cluster) blind(err error) error {
-	return fmt.Errorf("looking at the %s cluster: %w; see whether %s names it, whether it answers, "+
-		"and whether you may read it", c.side, err, c.flag)
+	return fmt.Errorf("reading the %s cluster: %w; check that %s names it, that it answers, "+
+		"and that you may read it", c.side, err, c.flag)
 }
 
 // look reads a namespace. It returns an error for a cluster without the kinds of this provider or of BMO.
@@ -194,7 +194,7 @@ func managerObstacles(deployments []appsv1.Deployment) []pivot.Obstacle {
 		return nil
 	}
 	first := &deployments[0]
-	return []pivot.Obstacle{pivot.About("Deployment", first).Blocks(pivot.CodeManagerDown, "look at its pods",
+	return []pivot.Obstacle{pivot.About("Deployment", first).Blocks(pivot.CodeManagerDown, "check its pods",
 		"the manager of this provider does not run: Deployment %s has 0 of %d replicas available",
 		client.ObjectKeyFromObject(first), replicas(first))}
 }

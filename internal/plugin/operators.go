@@ -82,7 +82,7 @@ func (s *scope) operatorObstacles() []pivot.Obstacle {
 	if len(s.operators) == 0 {
 		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeOperatorMissing,
 			"install it, or use --ignore OperatorMissing if it runs without this label",
-			"BMO is not there: no Deployment that watches namespace %s has the label %s=%s",
+			"BMO was not found: no Deployment that watches namespace %s has the label %s=%s",
 			s.namespace, operatorLabel, operatorValue)}
 	}
 	return s.deadOperators()
@@ -94,7 +94,7 @@ func (s *scope) deadOperators() []pivot.Obstacle {
 	for _, each := range s.operators {
 		if each.Status.AvailableReplicas == 0 {
 			found = append(found, pivot.About("Deployment", each).Blocks(pivot.CodeOperatorDown,
-				"scale it, or look at its pods", "BMO does not run: Deployment %s has 0 of %d replicas available",
+				"scale it, or check its pods", "BMO does not run: Deployment %s has 0 of %d replicas available",
 				each, replicas(each.Deployment)))
 		}
 	}

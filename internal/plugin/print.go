@@ -129,7 +129,7 @@ func (c *handoverCommand) sayScaled(done handoverResult) error {
 	switch {
 	case done.DryRun && !c.undo:
 		return say(c.result, "Would scale Deployment %s from %d to %d replicas, and wait until the control plane holds the "+
-			"endpoint and knows all hosts.", done.Deployment, done.Before, done.After)
+			"VIP, and its Ironic has registered all hosts.", done.Deployment, done.Before, done.After)
 	case done.DryRun:
 		return say(c.result, "Would scale Deployment %s from %d to %d replicas.", done.Deployment, done.Before, done.After)
 	case c.undo:

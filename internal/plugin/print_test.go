@@ -86,7 +86,7 @@ func half() view {
 
 func TestStatusPrints(t *testing.T) {
 	unseen := half()
-	unseen.Target = &sideView{Problem: "looking at the target cluster: nobody answers"}
+	unseen.Target = &sideView{Problem: "reading the target cluster: nobody answers"}
 	for name, seen := range map[string]view{
 		"half": half(), "source": {Source: half().Source}, "unseen": unseen, "blind": {Source: &sideView{Problem: "nobody answers"}}, "empty": {Source: summarize(nil)},
 	} {
@@ -178,7 +178,7 @@ func TestDemotionPrints(t *testing.T) {
 	arrived := &arrivalReport{
 		Done: true, Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 5, Hosts: 5, KnownSeconds: ptr.To(8.5),
 	}
-	without := []string{"its Ironic need not know host h, which is detached: remove its annotation x"}
+	without := []string{"BMO does not register host h, which is detached: remove its annotation x"}
 	stuck := &arrivalReport{
 		Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 4, Hosts: 5, Problem: "its Ironic knows 4 of 5 hosts",
 	}

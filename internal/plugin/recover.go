@@ -101,7 +101,7 @@ func setupSource(set *pflag.FlagSet, c *recovery, kind string, work func(context
 // add adds the flags of all commands that change a side.
 func (c *recovery) add(set *pflag.FlagSet) {
 	c.where.add(set)
-	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	set.BoolVar(&c.dryRun, "dry-run", false, "print the actions, and write nothing")
 	set.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait until the hosts run")
 	addYes(set, &c.yes)
 	c.form.add(set)
@@ -110,8 +110,8 @@ func (c *recovery) add(set *pflag.FlagSet) {
 // addSingle adds the flags of a command that changes one side and does not wait.
 func (c *recovery) addSingle(set *pflag.FlagSet) {
 	c.timeout = defaultTimeout
-	c.where.addOne(set, "file for the cluster; default: as kubectl finds it")
-	set.BoolVar(&c.dryRun, "dry-run", false, "say what would be done, and do nothing")
+	c.where.addOne(set, "kubeconfig file of the cluster; default: as kubectl finds it")
+	set.BoolVar(&c.dryRun, "dry-run", false, "print the actions, and write nothing")
 	addYes(set, &c.yes)
 	c.form.add(set)
 }
@@ -143,7 +143,7 @@ func (c *recovery) runner(kind string, open func(Environment) error, work func(c
 
 func (c *recovery) open(environment Environment) error {
 	if c.where.toKubeconfig == "" {
-		return errors.New("--to-kubeconfig is empty: name the target, because how far the move has come shows there")
+		return errors.New("--to-kubeconfig is empty: name the target, which shows the progress of the move")
 	}
 	return c.openSource(environment)
 }
@@ -335,7 +335,7 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) (
 	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	waiting := []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "see whether its API server runs",
+	waiting := []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "check that its API server runs",
 		"the %s did not answer in time", at.side)}
 	for begun := false; ; begun = true {
 		seen, err := at.look(limited, c.where.namespace)
@@ -348,7 +348,7 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) (
 		case lacksKind(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return nil, err
 		case limited.Err() == nil:
-			waiting = []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "see whether its API server runs",
+			waiting = []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "check that its API server runs",
 				"the %s does not answer: %v", at.side, err)}
 		}
 		select {

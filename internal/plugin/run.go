@@ -79,7 +79,7 @@ func (c *recovery) askMove(verdict preflight) error {
 			return err
 		}
 	} else {
-		question += fmt.Sprintf(" The move of %s begins when this is over: %s.", verdict.Counted,
+		question += fmt.Sprintf(" The move of %s begins when these obstacles end: %s.", verdict.Counted,
 			pivot.Enumerate(verdict.Obstacles))
 	}
 	return c.ask(question)
@@ -94,7 +94,7 @@ func (c *recovery) awaitPassing(ctx context.Context, confirmed preflight) (prefl
 		return verdict, err
 	}
 	c.progress.end()
-	if err := c.progress.say("What would move has changed: %s.",
+	if err := c.progress.say("The Clusters or hosts to move have changed: %s.",
 		pivot.Enumerate(difference(confirmed.moving, verdict.moving))); err != nil {
 		return verdict, err
 	}

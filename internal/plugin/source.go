@@ -138,7 +138,7 @@ func managerDoubts(infra *infrav1.Metal3Cluster) []pivot.Obstacle {
 			"the manager has not judged Metal3Cluster %s yet", infra.Name)}
 	case condition.Status != metav1.ConditionTrue:
 		return []pivot.Obstacle{aboutInfra(infra).Blocks(pivot.CodeManagerNotReady, "",
-			"the manager says of Metal3Cluster %s: %s", infra.Name, condition.Message)}
+			"ReadyForMove of Metal3Cluster %s is not true: %s", infra.Name, condition.Message)}
 	default:
 		return nil
 	}
@@ -152,7 +152,7 @@ func (s departure) notes() []string {
 		case paused && by != infrav1.HostPausedByProvider:
 			notes = append(notes, fmt.Sprintf("host %s was paused by a user and stays paused", host.Name))
 		case unowned(host):
-			notes = append(notes, fmt.Sprintf("host %s runs an image and serves no machine: it moves as it is", host.Name))
+			notes = append(notes, fmt.Sprintf("host %s runs an image and has no Metal3Machine: it moves unchanged", host.Name))
 		case host.Status.ErrorType != "":
 			notes = append(notes, fmt.Sprintf("host %s has a %s, and keeps it in the target", host.Name,
 				host.Status.ErrorType))
@@ -189,7 +189,7 @@ func (s departure) unowned() []string {
 		for _, name := range slices.Sorted(maps.Keys(objects)) {
 			if !pivot.Moves(objects[name]) {
 				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: set label %s on it if the target "+
-					"needs it", definition.Kind.Kind, name, infrav1.MoveLabel))
+					"requires it", definition.Kind.Kind, name, infrav1.MoveLabel))
 			}
 		}
 	}

@@ -50,11 +50,11 @@ type statusCommand struct {
 func setupStatus(set *pflag.FlagSet) runner {
 	c := &statusCommand{}
 	c.where.add(set)
-	set.BoolVarP(&c.all, "all-namespaces", "A", false, "look at all namespaces")
+	set.BoolVarP(&c.all, "all-namespaces", "A", false, "read all namespaces")
 	set.BoolVarP(&c.watch, "watch", "w", false,
-		"go on: redraw a terminal; print lines that changed elsewhere, or one document per change")
+		"repeat: redraw a terminal; print lines that changed elsewhere, or one document per change")
 	set.StringVar(&c.until, "until", "", "end --watch when all hosts are parked, arrived or adopted")
-	set.DurationVar(&c.interval, "interval", defaultInterval, "how often --watch looks")
+	set.DurationVar(&c.interval, "interval", defaultInterval, "time between two reads of --watch")
 	set.DurationVar(&c.timeout, "timeout", 0, "how long --until waits; 0 is without a limit")
 	c.form.add(set)
 	return c.run

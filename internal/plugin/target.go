@@ -50,10 +50,10 @@ func (a arrival) definitionObstacles() []pivot.Obstacle {
 		switch {
 		case !exists:
 			found = append(found, about.Blocks(pivot.CodeDefinitionMissing,
-				"install what brings it, in the same version as in the source",
+				"install the component that contains it, in the same version as in the source",
 				"CustomResourceDefinition %s is missing", wanted.Name))
 		case known.Storage != wanted.Storage:
-			found = append(found, about.Blocks(pivot.CodeDefinitionDiffers, "install the same version of what brings it",
+			found = append(found, about.Blocks(pivot.CodeDefinitionDiffers, "install the component in the same version",
 				"CustomResourceDefinition %s stores %s, in the source %s", wanted.Name, known.Storage, wanted.Storage))
 		}
 	}
@@ -143,7 +143,7 @@ func (a arrival) abandoned() []pivot.Obstacle {
 		if object.kind != secretKind() {
 			found = append(found, pivot.AboutNamed(object.kind.Kind, a.namespace, object.name).Blocks(pivot.CodeTargetOnly,
 				"remove it with pivot clean --target",
-				"%s is in the target only, left by an earlier move, and would come alive", object))
+				"%s is in the target only, left by an earlier move, and controllers would reconcile it", object))
 		}
 	}
 	return found
@@ -156,7 +156,7 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 		return nil
 	}
 	return []pivot.Obstacle{pivot.About(kind, there).Blocks(pivot.CodeLeftover, "remove it with pivot clean --target",
-		"%s %s is there already, and is being deleted, which would go on after the move", kind, there.Name)}
+		"%s %s is there already, is being deleted, and its deletion would continue after the move", kind, there.Name)}
 }
 
 // overwrites returns no obstacle for an object without an owner, or with the same owner, as after an earlier move, if
@@ -311,8 +311,8 @@ func (a arrival) notes() []string {
 	for _, infra := range a.from.infras {
 		known := slices.ContainsFunc(a.infras, func(there *infrav1.Metal3Cluster) bool { return there.Name == infra.Name })
 		if infra.Spec.Ironic != nil && !known {
-			notes = append(notes, fmt.Sprintf("whether the target reaches the Ironic endpoint of Metal3Cluster %s "+
-				"shows after the move: until then the hosts stay paused", infra.Name))
+			notes = append(notes, fmt.Sprintf("the hosts stay paused after the move until the target reaches "+
+				"the Ironic endpoint of Metal3Cluster %s, which pivot preflight cannot check", infra.Name))
 		}
 	}
 	return notes

@@ -105,8 +105,8 @@ func readHistory(ctx context.Context, sides []*cluster, namespace string, since 
 	case !answered:
 		return seen, failed
 	case len(seen.Events) == 0:
-		return seen, errors.Join(failed, fmt.Errorf("no event of the last %s tells of a move in namespace %s: API servers "+
-			"forget events, and a namespace that was deleted has none", since, namespace))
+		return seen, errors.Join(failed, fmt.Errorf("no event of the last %s belongs to a move in namespace %s: API servers "+
+			"delete old events, and a deleted namespace has none", since, namespace))
 	default:
 		return seen, nil
 	}

@@ -36,7 +36,7 @@ func (c *unblocking) unblock(ctx context.Context) error {
 		for _, infra := range blocked {
 			intended.objects = append(intended.objects, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))
 		}
-		intended.question = fmt.Sprintf("clusterctl move does not wait for the hosts of %s any more.",
+		intended.question = fmt.Sprintf("clusterctl move no longer waits for the hosts of %s.",
 			pivot.Enumerate(intended.objects))
 		return intended, refusals, err
 	})

@@ -179,14 +179,14 @@ func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluste
 		return blocks(pivot.CodeSuperseded, "if that one is gone for good, use pivot takeover",
 			"another management cluster manages Cluster %s", cluster.Name)
 	case infra != nil && there != nil && runsThere(infra, there):
-		return blocks(pivot.CodeInTarget, "remove what is left here with pivot clean",
+		return blocks(pivot.CodeInTarget, "remove the leftovers here with pivot clean",
 			"Cluster %s runs in the other cluster, which manages it", cluster.Name)
 	case infra != nil && there != nil && slices.ContainsFunc(there.infras, isThere):
-		return blocks(pivot.CodeWrongStage, "complete the move with pivot resume, or give it up with pivot abort",
+		return blocks(pivot.CodeWrongStage, "complete the move with pivot resume, or abort it with pivot abort",
 			"a move of Cluster %s was interrupted, and a copy is in the other cluster", cluster.Name)
 	case len(gone) > 0:
 		return blocks(pivot.CodeMoveUnclear, "complete the move with pivot resume; if this is the target, and the source is "+
-			"gone for good, restore what is missing from a backup",
+			"gone for good, restore the missing objects from a backup",
 			"a move of Cluster %s was interrupted, and %s is not here: Cluster API would replace Machines, and BMO would "+
 				"wipe their hosts", cluster.Name, pivot.Enumerate(gone))
 	default:

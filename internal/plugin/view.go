@@ -170,7 +170,7 @@ func (s *sight) hostsOf(cluster string) (kept int, notes []string) {
 			continue
 		}
 		if withheld := host.Withheld(item); withheld != "" {
-			notes = append(notes, fmt.Sprintf("its Ironic need not know host %s, which %s", item.Name, withheld))
+			notes = append(notes, fmt.Sprintf("BMO does not register host %s, which %s", item.Name, withheld))
 			continue
 		}
 		kept++
@@ -276,7 +276,7 @@ const (
 	factPaused = "paused"
 	factReady  = "ready for move"
 	factMove   = "move"
-	factHolder = "Ironic is held by"
+	factHolder = "VIP holder"
 	factNodes  = "nodes"
 	factKnown  = "hosts known to Ironic"
 	factHosts  = "hosts"

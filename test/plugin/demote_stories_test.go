@@ -128,9 +128,9 @@ func describeDemotion(c *clusters) {
 		w.create(ctx, claimed("paused", bmov1alpha1.PausedAnnotation), claimed("detached", bmov1alpha1.DetachedAnnotation))
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
 		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "Its Ironic knows 1 of 1 host after ",
-			"Note: its Ironic need not know host detached, which is detached: remove its annotation "+
+			"Note: BMO does not register host detached, which is detached: remove its annotation "+
 				"baremetalhost.metal3.io/detached.",
-			"Note: its Ironic need not know host paused, which is paused: remove its annotation baremetalhost.metal3.io/paused."))
+			"Note: BMO does not register host paused, which is paused: remove its annotation baremetalhost.metal3.io/paused."))
 		c.expectReplicas(ctx, key, 0, "1")
 		told := c.run(ctx, w.namespace, "demote -o json")
 		Expect(told).To(end(0, `"done": true`, `"hosts": 1`))
@@ -185,7 +185,7 @@ func describeDemotion(c *clusters) {
 			And(HaveKeyWithValue("code", "HostBusy"), HaveKeyWithValue("namespace", other.namespace),
 				HaveKeyWithValue("name", "stays"),
 				HaveKeyWithValue("message", "host "+other.namespace+"/stays of the source cluster is provisioning"),
-				HaveKeyWithValue("remedy", "wait until it is done, because the Ironic there may be at work on it")),
+				HaveKeyWithValue("remedy", "wait until it is done, because the Ironic there may be working on it")),
 			And(HaveKeyWithValue("code", "IronicStillNeeded"), HaveKeyWithValue("name", other.namespace)))))
 		Expect(c.run(ctx, w.namespace, "demote --dry-run --force")).To(end(0, "Ignored because of --force: host", "Would scale"))
 
@@ -289,7 +289,7 @@ func describeDemotion(c *clusters) {
 		w.arm(ctx)
 		reader := c.reader(ctx)
 		Expect(runOn(ctx, reader, c.target.Kubeconfig, w.namespace, "demote")).To(end(2,
-			"scaling Deployment metal3-ironic-system/metal3-ironic down", "forbidden", "see whether you may patch it"))
+			"scaling Deployment metal3-ironic-system/metal3-ironic down", "forbidden", "check that you may patch it"))
 		c.expectReplicas(ctx, key, 1, "")
 		stage.Change(ctx, c.source.Client, key, &appsv1.Deployment{}, func(ironic *appsv1.Deployment) {
 			ironic.Annotations = map[string]string{remembered: "1"}
@@ -300,8 +300,8 @@ func describeDemotion(c *clusters) {
 		file, err := c.source.WriteKubeconfig("source-line", line.Config)
 		Expect(err).NotTo(HaveOccurred())
 		line.Cut()
-		Expect(runOn(ctx, file, c.target.Kubeconfig, w.namespace, "demote")).To(end(2, "looking at the source cluster"))
-		Expect(runOn(ctx, c.source.Kubeconfig, file, w.namespace, "demote")).To(end(2, "looking at the target cluster"))
+		Expect(runOn(ctx, file, c.target.Kubeconfig, w.namespace, "demote")).To(end(2, "reading the source cluster"))
+		Expect(runOn(ctx, c.source.Kubeconfig, file, w.namespace, "demote")).To(end(2, "reading the target cluster"))
 		c.expectReplicas(ctx, key, 1, "1")
 	})
 

@@ -47,8 +47,8 @@ func describeIronic(c *clusters) {
 		}
 		label(ctx, "another")
 		DeferCleanup(func(ctx context.Context) { label(ctx, "metal3-io-v1alpha1-baremetalhost") })
-		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "target    BMO is not there"))
-		Expect(c.run(ctx, namespace, "preflight --ignore OperatorMissing")).To(end(0, "ignored   target: BMO is not there"))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "target    BMO was not found"))
+		Expect(c.run(ctx, namespace, "preflight --ignore OperatorMissing")).To(end(0, "ignored   target: BMO was not found"))
 	})
 
 	It("keeps the source unsafe to switch off while its Ironic serves the target", func(ctx context.Context) {
@@ -74,7 +74,7 @@ func describeIronic(c *clusters) {
 
 		By("hiding the Ironic: it may run beside the cluster")
 		Expect(c.source.Client.Delete(ctx, upstream)).To(Succeed())
-		Expect(c.run(ctx, namespace, "resume")).To(end(0, "Safe to switch off the source: no, because target: whether the "+
+		Expect(c.run(ctx, namespace, "resume")).To(end(0, "Safe to switch off the source: no, because target: it is unknown whether the "+
 			"source runs the Ironic http://192.0.2.9:6385"))
 
 		By("giving the target an Ironic of its own")

@@ -48,7 +48,7 @@ func describeKeeping(c *clusters) {
 		begin(ctx)
 		Expect(keep(ctx, "", "")).To(end(2, "--host is empty: name the BareMetalHost"))
 		Expect(keep(ctx, "missing", "")).To(end(2, `"missing" not found`))
-		Expect(keep(ctx, "host", "")).To(end(1, "BareMetalHost host is Running, and nothing of a move holds it: see pivot status"))
+		Expect(keep(ctx, "host", "")).To(end(1, "BareMetalHost host is Running, so pivot keep does not apply to it: see pivot status"))
 	})
 
 	It("marks a host that lost its status as provisioned, unless a Metal3Machine claims it", func(ctx context.Context) {
@@ -86,7 +86,7 @@ func describeKeeping(c *clusters) {
 			return host
 		}
 		w.create(ctx, outdated("same", image), outdated("other", "http://images.example/y.img"))
-		Expect(keep(ctx, "other", "")).To(end(1, "does not run what its spec says, so BMO would wipe it"))
+		Expect(keep(ctx, "other", "")).To(end(1, "does not run the image of its spec, so BMO would wipe it"))
 		Expect(get(ctx, "other").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
 		Expect(keep(ctx, "same", "")).To(end(0, "Done."))
 		Expect(get(ctx, "same").Annotations).To(And(HaveKey(bmov1alpha1.PausedAnnotation),

@@ -57,7 +57,7 @@ func describeEmptyTarget(c *clusters) {
 	It("returns an error for a source without the kinds", func(ctx context.Context) {
 		for _, command := range []string{"preflight", "status", "status -A"} {
 			Expect(runOn(ctx, c.target.Kubeconfig, "", "metal3", command)).To(end(2,
-				"looking at the source cluster", "--kubeconfig"), command)
+				"reading the source cluster", "--kubeconfig"), command)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func describePreflight(c *clusters) {
 		own := build.Host("own", build.Provisioned())
 		w.create(ctx, own)
 		w.create(ctx, build.ControllerSecret(own, build.OwnedBy(own)))
-		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "host own runs an image and serves no machine: it moves as it is"))
+		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "host own runs an image and has no Metal3Machine: it moves unchanged"))
 	})
 
 	DescribeTable("names what is in the way in the source",
@@ -259,7 +259,7 @@ func describePreflight(c *clusters) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 				infra.Status.Conditions[1].Status, infra.Status.Conditions[1].Message = metav1.ConditionFalse, "node x is bare"
 			})
-		}, "the manager says of Metal3Cluster cluster: node x is bare"),
+		}, "ReadyForMove of Metal3Cluster cluster is not true: node x is bare"),
 	)
 
 	It("names a CRD without its label, and a manager that does not run", func(ctx context.Context) {
@@ -324,11 +324,11 @@ func describePreflight(c *clusters) {
 		Expect(runOn(ctx, c.source.Kubeconfig, file, namespace, "preflight")).To(end(0, "Ready"))
 		line.Cut()
 		Expect(runOn(ctx, c.source.Kubeconfig, file, namespace, "preflight")).To(end(2,
-			"looking at the target cluster", "connection refused", "see whether --to-kubeconfig names it"))
-		Expect(runOn(ctx, file, "", namespace, "preflight")).To(end(2, "looking at the source cluster"))
+			"reading the target cluster", "connection refused", "check that --to-kubeconfig names it"))
+		Expect(runOn(ctx, file, "", namespace, "preflight")).To(end(2, "reading the source cluster"))
 
 		nobody := userFile(c.source, "nobody")
-		Expect(runOn(ctx, nobody, "", namespace, "preflight")).To(end(2, "forbidden", "whether you may read it"))
+		Expect(runOn(ctx, nobody, "", namespace, "preflight")).To(end(2, "forbidden", "that you may read it"))
 	})
 }
 

@@ -29,7 +29,7 @@ func describeStatus(c *clusters) {
 		Expect(cells(told.text)).To(ContainElements(
 			[]string{namespace + "/cluster", "paused", "no", "-"},
 			[]string{namespace + "/cluster", "ready for move", "yes: ReadyForMove", "-"},
-			[]string{namespace + "/cluster", "Ironic is held by", "Management management", "-"},
+			[]string{namespace + "/cluster", "VIP holder", "Management management", "-"},
 			[]string{namespace + "/cluster", "nodes", "1: 0 armed, 1 with ready pods", "-"},
 			[]string{namespace + "/cluster", "hosts known to Ironic", "1 of 1", "-"},
 			[]string{namespace + "/cluster", "hosts", "1 Running", "-"},
@@ -66,18 +66,18 @@ func describeStatus(c *clusters) {
 		line.Cut()
 		for _, arguments := range []string{"status", "status -A"} {
 			told := runOn(ctx, c.source.Kubeconfig, file, namespace, arguments)
-			Expect(told).To(end(2, "target not seen: looking at the target cluster"))
-			Expect(told.errors).To(ContainSubstring("looking at the target cluster"))
+			Expect(told).To(end(2, "target not seen: reading the target cluster"))
+			Expect(told.errors).To(ContainSubstring("reading the target cluster"))
 			Expect(cells(told.text)).To(ContainElement([]string{namespace + "/cluster", "hosts", "1 Running", "?"}))
 		}
 		told := runOn(ctx, file, c.source.Kubeconfig, namespace, "status -o json")
 		Expect(told).To(end(2))
-		Expect(told.errors).To(ContainSubstring("looking at the source cluster"))
+		Expect(told.errors).To(ContainSubstring("reading the source cluster"))
 		Expect(told.decode()).To(And(
-			HaveKeyWithValue("source", HaveKeyWithValue("problem", ContainSubstring("looking at the source cluster"))),
+			HaveKeyWithValue("source", HaveKeyWithValue("problem", ContainSubstring("reading the source cluster"))),
 			HaveKeyWithValue("target", HaveKeyWithValue("clusters", HaveLen(1)))))
 		told = runOn(ctx, file, "", namespace, "status")
-		Expect(told).To(end(2, "source not seen: looking at the source cluster"))
+		Expect(told).To(end(2, "source not seen: reading the source cluster"))
 		Expect(told.errors).NotTo(BeEmpty())
 	})
 

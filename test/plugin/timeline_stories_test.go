@@ -29,15 +29,15 @@ func describeTimeline(c *clusters) {
 		line.Cut()
 		told := runOn(ctx, off, c.target.Kubeconfig, namespace, "timeline")
 		Expect(told).To(end(0, "ResumedAfterMove"))
-		Expect(told.errors).To(ContainSubstring("The events of the source are missing: looking at the source cluster"))
+		Expect(told.errors).To(ContainSubstring("The events of the source are missing: reading the source cluster"))
 		Expect(runOn(ctx, off, c.target.Kubeconfig, namespace, "timeline -o html")).To(end(0,
 			"The events of the source are missing: "))
 		Expect(runOn(ctx, off, c.target.Kubeconfig, namespace, "timeline -o json").decode()).To(And(
 			HaveKeyWithValue("events", HaveLen(1)),
 			HaveKeyWithValue("missing", ConsistOf(HaveKeyWithValue("cluster", "source")))))
-		Expect(runOn(ctx, off, "", namespace, "timeline")).To(end(2, "looking at the source cluster"))
+		Expect(runOn(ctx, off, "", namespace, "timeline")).To(end(2, "reading the source cluster"))
 		Expect(runOn(ctx, off, c.target.Kubeconfig, stage.Namespace(ctx, c.target), "timeline")).To(end(2,
-			"looking at the source cluster", "no event of the last 1h0m0s tells of a move"))
+			"reading the source cluster", "no event of the last 1h0m0s belongs to a move"))
 	})
 }
 

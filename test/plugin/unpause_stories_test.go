@@ -60,7 +60,7 @@ func describeChanges(c *clusters) {
 		unpause.tells("Type yes")
 		w.create(ctx, build.Host("third", build.Available(), build.Paused(infrav1.HostPausedByProvider)))
 		answer("yes")
-		unpause.ends(1, "what you confirmed changed in the meantime: run the command again", "Now: BareMetalHost other; "+
+		unpause.ends(1, "the confirmed objects changed in the meantime: run the command again", "Now: BareMetalHost other; "+
 			"BareMetalHost stuck; BareMetalHost third")
 		Expect(w.hosts(ctx)).To(HaveEach(HaveField("Annotations", HaveKey(bmov1alpha1.PausedAnnotation))))
 	})

@@ -106,7 +106,7 @@ func describeWaiting(c *clusters) {
 	It("asks for confirmation once, before it waits", func(ctx context.Context) {
 		w, ready := busy(ctx)
 		Expect(c.run(ctx, w.namespace, "run --yes=false --timeout 1s")).To(And(end(1, "not confirmed", "1 Cluster, 1 Machine, 2 hosts",
-			"begins when this is over: source: host busy is inspecting"), Not(says("Waiting"))))
+			"begins when these obstacles end: source: host busy is inspecting"), Not(says("Waiting"))))
 		person, program := openTerminal()
 		moving := startAt(ctx, program, commandLine(c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "run --yes=false"))
 		moving.tells("Type yes to continue")
@@ -129,7 +129,7 @@ func describeWaiting(c *clusters) {
 		moving.tells("Waiting: source: host busy is inspecting")
 		w.create(ctx, build.Host("young", build.Available()))
 		ready()
-		moving.tells("What would move has changed: BareMetalHost young is new")
+		moving.tells("The Clusters or hosts to move have changed: BareMetalHost young is new")
 		_, err = person.WriteString("no\n")
 		Expect(err).NotTo(HaveOccurred())
 		moving.ends(1, "1 Cluster, 1 Machine, 3 hosts", "not confirmed")
