@@ -21,13 +21,13 @@ func TestStandingOf(t *testing.T) {
 		recorded *pivot.Claim
 		want     pivot.Standing
 	}{
-		"New":        {"nobody has claimed the cluster", 0, nil, pivot.Claims},
-		"Arrived":    {"the target goes on with the next epoch", 2, them(0), pivot.Claims},
-		"Given up":   {"the source goes on", 2, us(0), pivot.Claims},
+		"New":        {"no management cluster has claimed the cluster", 0, nil, pivot.Claims},
+		"Arrived":    {"the target continues with the next epoch", 2, them(0), pivot.Claims},
+		"Given up":   {"the source continues", 2, us(0), pivot.Claims},
 		"Recorded":   {"nothing has changed", 2, us(2), pivot.Current},
 		"Restored":   {"a copy that did not come with clusterctl", 0, them(0), pivot.Superseded},
 		"Both run":   {"the other side was unpaused first", 2, them(2), pivot.Superseded},
-		"Older":      {"a source that was forgotten", 2, them(4), pivot.Superseded},
+		"Older":      {"the target has claimed the cluster in a later move", 2, them(4), pivot.Superseded},
 		"Made again": {"the Metal3Cluster lost its annotation", 0, us(4), pivot.Behind},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,17 +122,17 @@ func TestIsSuperseded(t *testing.T) {
 	infra.Namespace, infra.Name = "metal3", "infra"
 	infra.Spec.Ironic = &infrav1.Ironic{}
 	if pivot.IsSuperseded(infra) {
-		t.Error("nobody has looked")
+		t.Error("superseded without a condition")
 	}
 	infra.Status.Conditions = []metav1.Condition{{
 		Type: infrav1.IronicEndpointReadyCondition, Reason: infrav1.ManagedElsewhereReason,
 	}}
 	if !pivot.IsSuperseded(infra) {
-		t.Error("the condition does not count")
+		t.Error("not superseded despite the condition")
 	}
 	infra.Spec.Ironic = nil
 	if pivot.IsSuperseded(infra) {
-		t.Error("without an endpoint, the condition is one of before")
+		t.Error("superseded by an old condition, without an endpoint")
 	}
 	message := pivot.SupersededMessage(infra, pivot.Claim{Epoch: 4, Manager: "uid"})
 	for _, want := range []string{

@@ -154,28 +154,28 @@ func (d decision) forgets() bool { return d.step == pivot.Nudge && d.wouldBeginA
 // laws are conditions that no step may violate.
 func laws() map[string]func(decision) bool {
 	return map[string]func(decision) bool{
-		"somebody writes to a host that clusterctl deletes": func(d decision) bool {
+		"a step writes a host that clusterctl deletes": func(d decision) bool {
 			return d.is(movingColumn, "moving") && d.step != pivot.Leave
 		},
-		"the pause of somebody else is taken back": func(d decision) bool {
+		"a step removes the pause of a user": func(d decision) bool {
 			return d.is(pauseColumn, "theirs") && d.changed.Annotations[bmov1alpha1.PausedAnnotation] != "maintenance"
 		},
-		"a host that runs nothing is taken for provisioned": func(d decision) bool {
+		"a step marks a host as provisioned whose Node has not joined": func(d decision) bool {
 			return d.step == pivot.MarkProvisioned && !d.is(nodeColumn, "joined")
 		},
-		"a host whose node has joined, or may have, is cleaned and deployed": func(d decision) bool {
+		"BMO provisions a host again whose Node has joined, or may have joined": func(d decision) bool {
 			return d.letsGo() && !d.is(nodeColumn, "no node") && d.wouldBeginAnew()
 		},
-		"a host that somebody has paused forgets that another Ironic was at work on it": func(d decision) bool {
+		"a host that a user paused loses the record of the Ironic that was provisioning it": func(d decision) bool {
 			return d.is(pauseColumn, "theirs") && d.forgets()
 		},
-		"a host is let go, and nobody knows whose Ironic answers": func(d decision) bool {
+		"a step resumes a host before its Ironic endpoint is verified": func(d decision) bool {
 			return d.letsGo() && d.is(goalColumn, "WaitingForEndpoint")
 		},
-		"a host is told of an Ironic that is nobody's": func(d decision) bool {
+		"a Nudge records a holder of another cluster, or none": func(d decision) bool {
 			return d.step == pivot.Nudge && !d.is(holderColumn, "Management") && !d.is(holderColumn, "ControlPlane")
 		},
-		"a host is let go, and nobody knows whether something runs on it": func(d decision) bool {
+		"a step resumes a host without its status, on which a system may run": func(d decision) bool {
 			return d.letsGo() && d.is(stateColumn, "status lost") && d.is(pauseColumn, "ours")
 		},
 	}

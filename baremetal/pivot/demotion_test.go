@@ -36,14 +36,14 @@ func TestDemotionObstacles(t *testing.T) {
 		edit   func(*pivot.DemotionFacts)
 		want   []string
 	}{
-		"Ready": {reason: "one node that can take it is enough", edit: func(*pivot.DemotionFacts) {}},
+		"Ready": {reason: "one node that can take the VIP is enough", edit: func(*pivot.DemotionFacts) {}},
 		"Paused": {
 			reason: "the manager does nothing for a paused cluster",
 			edit:   func(f *pivot.DemotionFacts) { f.Paused = true },
 			want:   []string{"the Cluster of Metal3Cluster c is paused: complete the move, or unpause the Cluster"},
 		},
 		"Foreign": {
-			reason: "what is not ours is not asked about hosts",
+			reason: "the hosts do not count while another Ironic answers",
 			edit: func(f *pivot.DemotionFacts) {
 				f.Infra.Status.Conditions[0].Status = metav1.ConditionFalse
 				f.Infra.Status.Conditions[0].Message = "Conductor x answers"
@@ -52,18 +52,18 @@ func TestDemotionObstacles(t *testing.T) {
 			want: []string{"Ironic endpoint: Conductor x answers"},
 		},
 		"NeverLooked": {
-			reason: "without a condition nobody knows",
+			reason: "the manager has not set the condition",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Conditions = nil },
 			want: []string{"Ironic endpoint: the manager has not probed the endpoint of Metal3Cluster c: " +
 				"check that it runs"},
 		},
 		"NoEndpoint": {
-			reason: "without spec.ironic nobody takes the address",
+			reason: "without spec.ironic no node can take the VIP",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Spec.Ironic, f.Infra.Status.Ironic = nil, nil },
 			want:   []string{"Metal3Cluster c has no spec.ironic: no node can take the VIP"},
 		},
 		"HeldAlready": {
-			reason: "the management cluster has nothing to give away, so nothing is interrupted",
+			reason: "a control-plane node holds the VIP already, so no operation is interrupted",
 			edit: func(f *pivot.DemotionFacts) {
 				f.Infra.Status.Ironic.Holder.Kind = infrav1.HolderControlPlane
 				f.Infra.Status.Ironic.Nodes = nil
@@ -71,32 +71,32 @@ func TestDemotionObstacles(t *testing.T) {
 			},
 		},
 		"NobodyArmed": {
-			reason: "the address would be nowhere",
+			reason: "the VIP would have no holder",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Ironic.Nodes = f.Infra.Status.Ironic.Nodes[1:] },
 			want:   []string{notArmed},
 		},
 		"ArmedWithoutPods": {
-			reason: "an armed node without Ironic does not take it",
+			reason: "an armed node without Ironic does not take the VIP",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Ironic.Nodes[0].PodsReady = nil },
 			want: []string{
 				"node n0 is armed, and its pods of the Ironic endpoint are not ready: check these pods", notArmed,
 			},
 		},
 		"NoNodes": {
-			reason: "what was not seen does not count as ready",
+			reason: "unknown nodes do not count as ready",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Status.Ironic.Nodes = nil },
 			want: []string{"the manager has seen no node of Metal3Cluster c: " +
 				"check that the API server of the cluster answers"},
 		},
 		"Always": {
-			reason: "the annotation is not needed then",
+			reason: "takeover Always requires no annotation",
 			edit: func(f *pivot.DemotionFacts) {
 				f.Infra.Spec.Ironic.Takeover = infrav1.TakeoverAlways
 				f.Infra.Status.Ironic.Nodes = f.Infra.Status.Ironic.Nodes[1:]
 			},
 		},
 		"Manual": {
-			reason: "the annotation says nothing then",
+			reason: "takeover Manual ignores the annotation",
 			edit:   func(f *pivot.DemotionFacts) { f.Infra.Spec.Ironic.Takeover = infrav1.TakeoverManual },
 			want: []string{"Metal3Cluster c has takeover Manual: check on the nodes that at least one is armed by its file, " +
 				"then use --force"},

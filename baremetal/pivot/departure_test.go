@@ -180,12 +180,12 @@ func TestHasLeft(t *testing.T) {
 		"Alone":     {"no Cluster is left", moved("one"), nil, true},
 		"GivenUp":   {"its Cluster runs", moved("one"), []pivot.Neighbour{at("new", 0), at("one", 6)}, false},
 		"Paused":    {"its Cluster moves with the same epoch", moved("one"), []pivot.Neighbour{at("one", 5)}, true},
-		"Beside":    {"it left with another one", moved("one"), []pivot.Neighbour{at("two", 4)}, true},
-		"OneOfTwo":  {"the other one may run on the other side", moved("one", "two"), []pivot.Neighbour{at("one", 6)}, true},
-		"Both":      {"both run", moved("one", "two"), []pivot.Neighbour{at("one", 6), at("two", 4)}, false},
-		"Unstated":  {"an earlier release does not say with which one", moved(), []pivot.Neighbour{at("two", 4)}, false},
-		"OfNone":    {"it is none of those that left", moved(), []pivot.Neighbour{at("new", 6)}, true},
-		"Elsewhere": {"another namespace says nothing", moved("one"), []pivot.Neighbour{{Elsewhere: true, Epoch: 6}}, true},
+		"Beside":    {"another Cluster runs", moved("one"), []pivot.Neighbour{at("two", 4)}, true},
+		"OneOfTwo":  {"the other Cluster may run in the other management cluster", moved("one", "two"), []pivot.Neighbour{at("one", 6)}, true},
+		"Both":      {"both Clusters run", moved("one", "two"), []pivot.Neighbour{at("one", 6), at("two", 4)}, false},
+		"Unstated":  {"an earlier release does not record the Clusters", moved(), []pivot.Neighbour{at("two", 4)}, false},
+		"OfNone":    {"the Cluster is not among those that moved away", moved(), []pivot.Neighbour{at("new", 6)}, true},
+		"Elsewhere": {"a Cluster of another namespace does not count", moved("one"), []pivot.Neighbour{{Elsewhere: true, Epoch: 6}}, true},
 		"Never":     {"the record does not name it", pivot.Departure{}, []pivot.Neighbour{at("new", 0)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestHasLeft(t *testing.T) {
 			}
 			around := []pivot.Neighbour{at("new", 0)}
 			if !pivot.MayHaveLeft(host, around) {
-				t.Error("the departure is not asked")
+				t.Error("MayHaveLeft is false for a host that may have left")
 			}
 			for step, left := range map[pivot.Step]bool{pivot.KeepAway: true, pivot.Resume: false} {
 				if got := pivot.PlanHost(host, around, pivot.HostFacts{Left: left}); got != step {
@@ -212,7 +212,7 @@ func TestHasLeft(t *testing.T) {
 			}
 			host.Annotations[infrav1.StatusOriginAnnotation] = "another"
 			if pivot.MayHaveLeft(host, around) {
-				t.Error("the departure is asked for a host that has arrived")
+				t.Error("MayHaveLeft is true for a host that has arrived")
 			}
 		})
 	}

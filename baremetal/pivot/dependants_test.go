@@ -38,7 +38,7 @@ func TestDependantsOf(t *testing.T) {
 		want   []pivot.Dependants
 	}{
 		"Moved": {
-			"no endpoint is left in the source, and BMO there goes on to talk to this Ironic", nil,
+			"no endpoint is left in the source, and BMO there continues to use this Ironic", nil,
 			[]pivot.Dependants{{"a", 2}, {"own", 1}, {"z", 1}},
 		},
 		"Shared": {

@@ -38,13 +38,13 @@ func TestDepart(t *testing.T) {
 		around []pivot.Neighbour
 		want   pivot.Epoch
 	}{
-		"First":     {"nothing was moved before", 0, at(0), 1},
+		"First":     {"the first move has epoch 1", 0, at(0), 1},
 		"Next":      {"an epoch grows", 4, at(4), 5},
-		"Begun":     {"a reconcile that runs again begins nothing", 5, at(5), 5},
-		"Joins":     {"the other Cluster of the namespace was first", 4, at(4, 5), 5},
+		"Begun":     {"a second reconcile keeps the epoch of the move", 5, at(5), 5},
+		"Joins":     {"another Cluster of the namespace has begun the move", 4, at(4, 5), 5},
 		"Catches":   {"a free host has one epoch for both", 0, at(0, 6), 7},
-		"Stays":     {"another Cluster was left paused long ago", 6, at(6, 3), 7},
-		"Elsewhere": {"another namespace moves alone", 2, at(), 3},
+		"Stays":     {"a paused Cluster of an older move does not count", 6, at(6, 3), 7},
+		"Elsewhere": {"the epochs of another namespace do not count", 2, at(), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := pivot.Depart(tc.own, tc.around); got != tc.want {

@@ -27,8 +27,8 @@ func TestHoldOf(t *testing.T) {
 		"Unverified": {"the Ironic of another cluster answers", ours, none, "", []pivot.Neighbour{unverified}, "IronicEndpointReady"},
 		"Ungated":    {"a second move would not wait", ours, none, "", []pivot.Neighbour{ungated}, "block-move"},
 		"Running":    {"the manager is about to resume it", ours, none, "", []pivot.Neighbour{runs}, ""},
-		"Parked":     {"a move runs", ours, none, "", []pivot.Neighbour{paused}, "unpause its Cluster"},
-		"Fenced":     {"the other side manages it", ours, none, "", []pivot.Neighbour{superseded}, "another management cluster"},
+		"Parked":     {"a move is in progress", ours, none, "", []pivot.Neighbour{paused}, "unpause its Cluster"},
+		"Fenced":     {"another management cluster manages the host", ours, none, "", []pivot.Neighbour{superseded}, "another management cluster"},
 		"NoCluster":  {"only the user can know which Ironic answers", ours, none, "", nil, "Cluster c does not exist"},
 		"ByUser":     {"the user ends the pause", users, none, "", []pivot.Neighbour{unverified}, ""},
 		"Deleted": {
@@ -36,11 +36,11 @@ func TestHoldOf(t *testing.T) {
 			[]pivot.Neighbour{runs}, "clusterctl metal3 pivot keep",
 		},
 		"DeletedByUser": {
-			"the pause of the user protects it too", users, []string{"foreign", "older", "deleted"}, "",
+			"the pause of the user stays", users, []string{"foreign", "older", "deleted"}, "",
 			[]pivot.Neighbour{runs}, "clusterctl metal3 pivot keep",
 		},
 		"Outdated": {
-			"it is not known which status is true", ours, []string{"foreign", "newer", ""}, "",
+			"the correct status is unknown", ours, []string{"foreign", "newer", ""}, "",
 			[]pivot.Neighbour{runs}, "newer status",
 		},
 		"Pending": {

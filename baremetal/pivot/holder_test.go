@@ -41,11 +41,11 @@ func TestJudge(t *testing.T) {
 			"Management m answers on 192.0.2.2:6385",
 		},
 		"Both": {
-			"the one that is certain, whatever the order", by("c1-a", "c1-cp-0"),
+			"the control-plane node counts, in any order", by("c1-a", "c1-cp-0"),
 			held(infrav1.HolderControlPlane, "cp-0"), &none, "", "cp-0",
 		},
 		"Several": {
-			"the same one every time", by("c1-z", "c1-m"), held(infrav1.HolderManagement, "m"), &none, "", "m",
+			"the choice among several conductors is stable", by("c1-z", "c1-m"), held(infrav1.HolderManagement, "m"), &none, "", "m",
 		},
 		"Foreign": {
 			"another cluster", by("c2-cp-0", "c2-a"), held(infrav1.HolderForeign, "c2-a"), nil,
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 			infrav1.EndpointForeignReason, "c1-",
 		},
 		"Mixed": {
-			"an Ironic that two clusters share is also ours", by("c0-x", "c1-cp-0"),
+			"an Ironic that two clusters share belongs to both", by("c0-x", "c1-cp-0"),
 			held(infrav1.HolderControlPlane, "cp-0"), &none, "", "cp-0",
 		},
 		"Hosts": {
@@ -71,14 +71,14 @@ func TestJudge(t *testing.T) {
 			held(infrav1.HolderManagement, "m"), &two, "", "m",
 		},
 		"Starting": {
-			"an Ironic without conductors does not tell whose it is", by(), nil, nil, infrav1.EndpointStartingReason, "start",
+			"an Ironic without conductors has no owner", by(), nil, nil, infrav1.EndpointStartingReason, "start",
 		},
 		"Nobody": {
-			"nobody", pivot.Sighting{Answer: pivot.Unreachable, Detail: "there is no connection"},
+			"no server answers", pivot.Sighting{Answer: pivot.Unreachable, Detail: "there is no connection"},
 			held(infrav1.HolderNone, ""), nil, infrav1.EndpointUnreachableReason, "there is no connection",
 		},
 		"Untrusted": {
-			"who does not prove itself has no name", pivot.Sighting{Answer: pivot.Untrusted, Detail: "expired"}, nil, nil,
+			"an untrusted server has no holder", pivot.Sighting{Answer: pivot.Untrusted, Detail: "expired"}, nil, nil,
 			infrav1.EndpointUntrustedReason, "expired",
 		},
 		"Unauthorized": {
@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 			infrav1.EndpointBrokenReason, "status 500",
 		},
 		"Unknown": {
-			"a kind that is not known is no answer", pivot.Sighting{Answer: "New"}, nil, nil, infrav1.EndpointBrokenReason, "",
+			"an unknown kind of answer", pivot.Sighting{Answer: "New"}, nil, nil, infrav1.EndpointBrokenReason, "",
 		},
 	}
 	for name, tc := range cases {

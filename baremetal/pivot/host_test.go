@@ -205,43 +205,43 @@ func TestGoalOf(t *testing.T) {
 		want   pivot.Phase
 	}{
 		"OwnPaused":      {"its cluster moves", claimed(), []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseParked},
-		"OwnRuns":        {"that another one is paused says nothing", claimed(), []pivot.Neighbour{other(true, true), runs}, pivot.PhaseRunning},
+		"OwnRuns":        {"the pause of another Cluster does not count", claimed(), []pivot.Neighbour{other(true, true), runs}, pivot.PhaseRunning},
 		"OwnUnverified":  {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{unverified, other(false, true)}, pivot.PhaseWaitingForEndpoint},
-		"OwnMissing":     {"in the other cluster a host may arrive first", claimed(), []pivot.Neighbour{other(false, true)}, pivot.PhaseWaitingForEndpoint},
+		"OwnMissing":     {"a host may arrive before its Cluster", claimed(), []pivot.Neighbour{other(false, true)}, pivot.PhaseWaitingForEndpoint},
 		"OwnMissingMove": {"it moves with its namespace", claimed(), []pivot.Neighbour{other(true, true)}, pivot.PhaseParked},
-		"OwnMissingSome": {"a move pauses all", claimed(), []pivot.Neighbour{other(true, true), {Name: "third"}}, pivot.PhaseWaitingForEndpoint},
-		"OwnAlone":       {"nobody to ask", claimed(), nil, pivot.PhaseWaitingForEndpoint},
-		"Alone":          {"nobody to ask", free(), nil, pivot.PhaseWaitingForEndpoint},
+		"OwnMissingSome": {"a move pauses all Clusters", claimed(), []pivot.Neighbour{other(true, true), {Name: "third"}}, pivot.PhaseWaitingForEndpoint},
+		"OwnAlone":       {"the namespace has no Cluster", claimed(), nil, pivot.PhaseWaitingForEndpoint},
+		"Alone":          {"the namespace has no Cluster", free(), nil, pivot.PhaseWaitingForEndpoint},
 		"FreeAllPaused":  {"free hosts move with the namespace", free(), []pivot.Neighbour{paused, other(true, false)}, pivot.PhaseParked},
-		"FreeSomePaused": {"a move pauses all", free(), []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
-		"FreeUnverified": {"one of those that run is not sure", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.PhaseWaitingForEndpoint},
-		"FreeRuns":       {"all is well", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.PhaseRunning},
+		"FreeSomePaused": {"a move pauses all Clusters", free(), []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
+		"FreeUnverified": {"the endpoint of one Cluster is not verified", free(), []pivot.Neighbour{runs, other(false, false)}, pivot.PhaseWaitingForEndpoint},
+		"FreeRuns":       {"all Clusters run, and their endpoints are verified", free(), []pivot.Neighbour{runs, other(false, true)}, pivot.PhaseRunning},
 		"Reserved":       {"it belongs to its cluster", reserved, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseParked},
 		"Lent":           {"it is served by the Ironic of another cluster", claimed(), []pivot.Neighbour{runs, endpoint(false, true)}, pivot.PhaseRunning},
 		"LentUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, endpoint(false, false)}, pivot.PhaseWaitingForEndpoint},
-		"LentPaused":     {"clusterctl unpauses one after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
-		"LentFree":       {"that goes for free hosts as well", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
+		"LentPaused":     {"clusterctl unpauses one Cluster after the other", claimed(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
+		"LentFree":       {"clusterctl unpauses one Cluster after the other", free(), []pivot.Neighbour{runs, endpoint(true, false)}, pivot.PhaseWaitingForEndpoint},
 		"Away":           {"BMO has one Ironic for all namespaces", claimed(), []pivot.Neighbour{runs, away("c2", true)}, pivot.PhaseRunning},
 		"AwayUnverified": {"a foreign Ironic may answer", claimed(), []pivot.Neighbour{runs, away("c2", false)}, pivot.PhaseWaitingForEndpoint},
-		"AwayOfOne":      {"one of those that share it is not sure", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.PhaseWaitingForEndpoint},
-		"AwayOfTwo":      {"each of several has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.PhaseRunning},
+		"AwayOfOne":      {"one of the endpoints with this clusterID is not verified", claimed(), []pivot.Neighbour{runs, away("c2", true), away("c2", false)}, pivot.PhaseWaitingForEndpoint},
+		"AwayOfTwo":      {"each of several Ironics has a BMO of its own", claimed(), []pivot.Neighbour{runs, away("c2", false), away("c3", false)}, pivot.PhaseRunning},
 		"AwayUnknown":    {"no clusterID was chosen yet", claimed(), []pivot.Neighbour{runs, away("", false)}, pivot.PhaseRunning},
 		"AwayBeside":     {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), away("c2", false)}, pivot.PhaseRunning},
-		"AwayMove":       {"a move is one of the own namespace", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.PhaseParked},
-		"AwayFree":       {"so it is for free hosts", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.PhaseWaitingForEndpoint},
-		"AwayAlone":      {"a host without any Cluster is registered anew as well", free(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseRunning},
-		"AwayAlonePause": {"nobody knows whether it is part of a move", held, []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
-		"AwayAloneLost":  {"its Cluster may be on its way", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
+		"AwayMove":       {"only a Cluster of the own namespace parks a host", claimed(), []pivot.Neighbour{paused, away("c2", true)}, pivot.PhaseParked},
+		"AwayFree":       {"another Ironic may answer", free(), []pivot.Neighbour{runs, away("c2", false)}, pivot.PhaseWaitingForEndpoint},
+		"AwayAlone":      {"a verified Ironic serves a host without a Cluster", free(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseRunning},
+		"AwayAlonePause": {"the pause may belong to a move", held, []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
+		"AwayAloneLost":  {"its Cluster may arrive later", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
 		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.PhaseWaitingForEndpoint},
-		"UngatedPaused":  {"clusterctl waits no more, and the move goes on", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.PhaseParked},
+		"UngatedPaused":  {"clusterctl no longer waits, and the move continues", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.PhaseParked},
 		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.PhaseWaitingForEndpoint},
 		"FreeLeaves":     {"a Cluster was created during the move", stamped(3), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseParked},
 		"FreeArrives":    {"another Cluster has moved here before", stamped(1), []pivot.Neighbour{movesWith(1), at(4)}, pivot.PhaseParked},
-		"FreeOfBoth":     {"the paused Cluster may run on the other side", stamped(3), []pivot.Neighbour{movesWith(3), at(4)}, pivot.PhaseParked},
+		"FreeOfBoth":     {"the paused Cluster may run in the other management cluster", stamped(3), []pivot.Neighbour{movesWith(3), at(4)}, pivot.PhaseParked},
 		"FreeGivenUp":    {"all Clusters of its move run", stamped(3), []pivot.Neighbour{at(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfTheMove":  {"the epoch of a Cluster that runs is even", stamped(4), []pivot.Neighbour{movesWith(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfAnother":  {"it is not of this move", stamped(1), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseRunning},
-		"Stranger":       {"a foreign consumer counts as nobody, whatever the label says", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
+		"Stranger":       {"a host with a foreign consumer has no Cluster, even with a label", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := pivot.GoalOf(tc.host, tc.around); got != tc.want {
@@ -285,13 +285,13 @@ func TestBusy(t *testing.T) {
 		t.Error("an interrupted update may leave half of the firmware")
 	}
 	if host.Status.OperationalStatus = "of a later release"; pivot.Busy(host) == "" {
-		t.Error("what this release does not know may be work")
+		t.Error("an unknown operational status may be an operation of BMO")
 	}
 	now := metav1.Now()
 	host.Status.Provisioning.State, host.DeletionTimestamp = bmov1alpha1.StateAvailable, &now
 	host.Status.OperationalStatus = bmov1alpha1.OperationalStatusOK
 	if pivot.Busy(host) == "" {
-		t.Error("a move takes no deletion along, so it has to wait for it")
+		t.Error("a move would lose the deletion, so it waits")
 	}
 }
 
@@ -346,8 +346,8 @@ func TestParked(t *testing.T) {
 		change func(host *bmov1alpha1.BareMetalHost)
 		want   bool
 	}{
-		"Parked": {"nothing happened since", func(*bmov1alpha1.BareMetalHost) {}, true},
-		"State": {"another state", func(host *bmov1alpha1.BareMetalHost) {
+		"Parked": {"the status is unchanged since the pause", func(*bmov1alpha1.BareMetalHost) {}, true},
+		"State": {"the provisioning state has changed", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
 		}, false},
 		"Later": {"a write that had begun before the pause", func(host *bmov1alpha1.BareMetalHost) {
@@ -357,16 +357,16 @@ func TestParked(t *testing.T) {
 		"Error": {"a new error", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.ErrorType = bmov1alpha1.PowerManagementError
 		}, false},
-		"Damaged": {"somebody wrote into it", func(host *bmov1alpha1.BareMetalHost) {
+		"Damaged": {"the annotation cannot be parsed", func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[bmov1alpha1.StatusAnnotation] = "{"
 		}, false},
-		"Missing": {"there is none", func(host *bmov1alpha1.BareMetalHost) {
+		"Missing": {"the annotation does not exist", func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, bmov1alpha1.StatusAnnotation)
 		}, false},
 		"Running": {"not paused", func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 		}, false},
-		"Arrived": {"after a move the annotation is all there is, and must not be replaced by an empty status",
+		"Arrived": {"after a move only the annotation has the status, and an empty status must not replace it",
 			func(host *bmov1alpha1.BareMetalHost) { host.Status = bmov1alpha1.BareMetalHostStatus{} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -394,13 +394,13 @@ func TestNudge(t *testing.T) {
 		around []pivot.Neighbour
 		want   pivot.Step
 	}{
-		"First":     {"the management cluster's Ironic found it without", "", with(infrav1.HolderManagement), pivot.Leave},
-		"Takeover":  {"an Ironic that has never seen it", "", with(infrav1.HolderControlPlane), pivot.Nudge},
-		"Same":      {"told already", "ControlPlane/n", with(infrav1.HolderControlPlane), pivot.Leave},
-		"Next":      {"the next node", "ControlPlane/o", with(infrav1.HolderControlPlane), pivot.Nudge},
-		"Back":      {"back to a management cluster", "ControlPlane/n", with(infrav1.HolderManagement), pivot.Nudge},
-		"Nobody":    {"nobody could answer", "ControlPlane/o", with(infrav1.HolderNone), pivot.Leave},
-		"Foreign":   {"not ours", "ControlPlane/o", with(infrav1.HolderForeign), pivot.Leave},
+		"First":     {"the first holder is the Ironic of the management cluster", "", with(infrav1.HolderManagement), pivot.Leave},
+		"Takeover":  {"the Ironic of a node has not registered the host", "", with(infrav1.HolderControlPlane), pivot.Nudge},
+		"Same":      {"the Nudge for this holder is done", "ControlPlane/n", with(infrav1.HolderControlPlane), pivot.Leave},
+		"Next":      {"another node holds the VIP", "ControlPlane/o", with(infrav1.HolderControlPlane), pivot.Nudge},
+		"Back":      {"a management cluster holds the VIP again", "ControlPlane/n", with(infrav1.HolderManagement), pivot.Nudge},
+		"Nobody":    {"no Ironic answers", "ControlPlane/o", with(infrav1.HolderNone), pivot.Leave},
+		"Foreign":   {"the holder belongs to another cluster", "ControlPlane/o", with(infrav1.HolderForeign), pivot.Leave},
 		"NoHolder":  {"there is no endpoint", "", []pivot.Neighbour{runs}, pivot.Leave},
 		"FreeHosts": {"a free host depends on it too", "", with(infrav1.HolderControlPlane), pivot.Nudge},
 		"FreeOfTwo": {"the first known holder counts", "", append([]pivot.Neighbour{unknown}, with(infrav1.HolderControlPlane)...), pivot.Nudge},
@@ -436,18 +436,18 @@ func TestForget(t *testing.T) {
 		around []pivot.Neighbour
 		want   pivot.Step
 	}{
-		"Last":      {"nothing of ours stays on a host", free(), true, "", nil, pivot.Forget},
-		"NeverTold": {"there is nothing to forget", free(), false, "", nil, pivot.Leave},
+		"Last":      {"no Cluster is left", free(), true, "", nil, pivot.Forget},
+		"NeverTold": {"the host has no annotation", free(), false, "", nil, pivot.Leave},
 		"FreeOther": {"a free host depends on every endpoint", free(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
-		"Claimed":   {"nobody has an endpoint", claimed(), true, "", []pivot.Neighbour{runs}, pivot.Forget},
-		"Beside":    {"a BMO knows one Ironic", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
-		"Unknown": {"the Metal3Cluster may still come, in the target of a move", claimed(), true, "",
+		"Claimed":   {"no Cluster has an endpoint", claimed(), true, "", []pivot.Neighbour{runs}, pivot.Forget},
+		"Beside":    {"a BMO uses one Ironic", claimed(), true, "", []pivot.Neighbour{runs, other}, pivot.Leave},
+		"Unknown": {"the Metal3Cluster may arrive later", claimed(), true, "",
 			[]pivot.Neighbour{{Name: "c", Endpoint: true}}, pivot.Leave},
-		"Deleted": {"the Metal3Cluster went first", claimed(), true, "", []pivot.Neighbour{unverified}, pivot.Forget},
-		"Moving":  {"nobody touches a host in a move", claimed(), true, "", []pivot.Neighbour{{Name: "c", Paused: true}}, pivot.Pause},
-		"Arrived": {"it came before its Cluster", claimed(), true, infrav1.HostPausedByProvider, nil, pivot.Leave},
-		"ByUser":  {"a pause is respected", claimed(), true, "me", []pivot.Neighbour{runs}, pivot.Leave},
-		"Resumed": {"first things first", claimed(), true, infrav1.HostPausedByProvider, []pivot.Neighbour{runs}, pivot.Resume},
+		"Deleted": {"the Metal3Cluster was deleted before", claimed(), true, "", []pivot.Neighbour{unverified}, pivot.Forget},
+		"Moving":  {"a move pauses the host first", claimed(), true, "", []pivot.Neighbour{{Name: "c", Paused: true}}, pivot.Pause},
+		"Arrived": {"the host arrived before its Cluster", claimed(), true, infrav1.HostPausedByProvider, nil, pivot.Leave},
+		"ByUser":  {"a user paused the host", claimed(), true, "me", []pivot.Neighbour{runs}, pivot.Leave},
+		"Resumed": {"the pause ends first", claimed(), true, infrav1.HostPausedByProvider, []pivot.Neighbour{runs}, pivot.Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.told {
@@ -484,10 +484,10 @@ func TestMarkProvisioned(t *testing.T) {
 		told   string
 		want   pivot.Step
 	}{
-		"Joined":         {"what runs must not be wiped", bmov1alpha1.StateProvisioning, true, "", pivot.MarkProvisioned},
-		"NotJoined":      {"nothing runs yet, so it begins anew", bmov1alpha1.StateProvisioning, false, "", pivot.Nudge},
-		"SameIronic":     {"it knows what it does", bmov1alpha1.StateProvisioning, true, "ControlPlane/n", pivot.Leave},
-		"Deprovisioning": {"it is to be wiped", bmov1alpha1.StateDeprovisioning, true, "", pivot.Nudge},
+		"Joined":         {"BMO would wipe the system that runs", bmov1alpha1.StateProvisioning, true, "", pivot.MarkProvisioned},
+		"NotJoined":      {"nothing runs on the host, so BMO provisions it again", bmov1alpha1.StateProvisioning, false, "", pivot.Nudge},
+		"SameIronic":     {"the same Ironic continues", bmov1alpha1.StateProvisioning, true, "ControlPlane/n", pivot.Leave},
+		"Deprovisioning": {"BMO is wiping the host", bmov1alpha1.StateDeprovisioning, true, "", pivot.Nudge},
 		"Provisioned":    {"it is adopted as it is", bmov1alpha1.StateProvisioned, true, "", pivot.Nudge},
 	} {
 		host := claimed()
@@ -536,23 +536,23 @@ func TestLostStatus(t *testing.T) {
 		joined bool
 		want   pivot.Step
 	}{
-		"Joined":    {"what runs must not be provisioned over", func(*bmov1alpha1.BareMetalHost) {}, true, pivot.MarkProvisioned},
-		"NotJoined": {"nobody knows whether something runs", func(*bmov1alpha1.BareMetalHost) {}, false, pivot.Await},
-		"CustomDeploy": {"the same with another way to deploy", func(host *bmov1alpha1.BareMetalHost) {
+		"Joined":    {"BMO would write the image again", func(*bmov1alpha1.BareMetalHost) {}, true, pivot.MarkProvisioned},
+		"NotJoined": {"a system may run on the host", func(*bmov1alpha1.BareMetalHost) {}, false, pivot.Await},
+		"CustomDeploy": {"a system of a custom deploy method may run on the host", func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.Image, host.Spec.CustomDeploy = nil, &bmov1alpha1.CustomDeploy{Method: "m"}
 		}, false, pivot.Await},
-		"Recorded": {"it brings its status", func(host *bmov1alpha1.BareMetalHost) {
+		"Recorded": {"the annotation has the status", func(host *bmov1alpha1.BareMetalHost) {
 			host.Annotations[bmov1alpha1.StatusAnnotation] = "{}"
 		}, true, pivot.Resume},
 		"HasStatus": {"it has its status", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateProvisioned
 		}, false, pivot.Resume},
-		"NoImage": {"there is nothing to lose", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil }, true, pivot.Resume},
+		"NoImage": {"nothing runs on the host", func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil }, true, pivot.Resume},
 		"External": {"BMO deploys nothing there", func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.ExternallyProvisioned = true
 		}, false, pivot.Resume},
-		"New": {"no BMO has known it", func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil }, false, pivot.Resume},
-		"NotPaused": {"BMO has it already", func(host *bmov1alpha1.BareMetalHost) {
+		"New": {"no BMO has managed the host", func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil }, false, pivot.Resume},
+		"NotPaused": {"BMO manages the host already", func(host *bmov1alpha1.BareMetalHost) {
 			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 		}, true, pivot.Leave},
 	} {
@@ -593,7 +593,7 @@ func TestMoveAndBack(t *testing.T) {
 	walk(unverified, pivot.Leave)
 	walk(runs, pivot.Resume, pivot.Leave)
 	if host.Annotations[bmov1alpha1.StatusAnnotation] == "" {
-		t.Error("BMO takes the status up from the annotation, and it is gone")
+		t.Error("the annotation that BMO restores the status from is gone")
 	}
 }
 

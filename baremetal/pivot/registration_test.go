@@ -21,7 +21,7 @@ func TestRegistrationOf(t *testing.T) {
 		want   pivot.Registration
 	}{
 		"Same":     {"BMO has saved it", "uuid", nil, pivot.RegistrationKept},
-		"Lost":     {"BMO asks for a node that is not there", "other", nil, pivot.RegistrationLost},
+		"Lost":     {"Ironic has another node than the one that BMO has saved", "other", nil, pivot.RegistrationLost},
 		"Absent":   {"BMO has yet to register it", "", nil, pivot.RegistrationKept},
 		"Repeated": {"once for each node", "other", asked("other"), pivot.RegistrationRepeated},
 		"Again":    {"the next Ironic has another node", "third", asked("other"), pivot.RegistrationLost},
@@ -29,8 +29,8 @@ func TestRegistrationOf(t *testing.T) {
 		"NoID": {"BMO has never registered it", "other", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.ID = ""
 		}, pivot.RegistrationKept},
-		"Paused":   {"BMO may not look at it", "other", annotated(bmov1alpha1.PausedAnnotation, ""), pivot.RegistrationKept},
-		"Ours":     {"a move is on the way", "other", annotated(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider), pivot.RegistrationKept},
+		"Paused":   {"a user paused the host", "other", annotated(bmov1alpha1.PausedAnnotation, ""), pivot.RegistrationKept},
+		"Ours":     {"a move is in progress", "other", annotated(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider), pivot.RegistrationKept},
 		"Detached": {"BMO keeps the ID and does not register it", "other", annotated(bmov1alpha1.DetachedAnnotation, ""), pivot.RegistrationKept},
 		"Deleting": {"BMO removes the node", "other", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
@@ -38,7 +38,7 @@ func TestRegistrationOf(t *testing.T) {
 		"Deleted": {"BMO deprovisions it first", "other", func(host *bmov1alpha1.BareMetalHost) {
 			host.DeletionTimestamp = &metav1.Time{Time: seenAt.Time}
 		}, pivot.RegistrationLost},
-		"Leaving": {"another cluster has it", "other", annotated(infrav1.DeleteForMoveAnnotation, ""), pivot.RegistrationKept},
+		"Leaving": {"another management cluster manages the host", "other", annotated(infrav1.DeleteForMoveAnnotation, ""), pivot.RegistrationKept},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := claimed()

@@ -59,17 +59,17 @@ func TestNamedSecrets(t *testing.T) {
 			}), []string{"host-bmc", "meta", "network", "ramdisk", "registry", "user"},
 		},
 		"PublicImage": {
-			"most registries want no password", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
+			"an image without a Secret for its registry", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
 				spec.Image = &bmov1alpha1.Image{}
 			}), []string{"host-bmc"},
 		},
 		"SharedSecret": {
-			"a Secret is looked at once", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
+			"a Secret is named once", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
 				spec.NetworkData, spec.PreprovisioningNetworkDataName = reference("", "network"), "network"
 			}), []string{"host-bmc", "network"},
 		},
 		"OtherNamespace": {
-			"clusterctl looks only where the host lies", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
+			"a move covers only the namespace of the host", host(func(spec *bmov1alpha1.BareMetalHostSpec) {
 				spec.UserData = reference("other", "user")
 			}), []string{"host-bmc"},
 		},
@@ -79,16 +79,16 @@ func TestNamedSecrets(t *testing.T) {
 			}), nil,
 		},
 		"Machine":  {"a machine that waits for its host", machine, []string{"meta", "user"}},
-		"Template": {"a template that no machine was made of yet", template, []string{"meta", "user"}},
-		"Claim":    {"a claim gets a host that is told the same", claim, []string{"meta", "network", "registry", "user"}},
+		"Template": {"a template without machines", template, []string{"meta", "user"}},
+		"Claim":    {"a HostClaim has the same fields as a host", claim, []string{"meta", "network", "registry", "user"}},
 		"Subscription": {
 			"events are sent with headers", &bmov1alpha1.BMCEventSubscription{
 				Spec: bmov1alpha1.BMCEventSubscriptionSpec{HTTPHeadersRef: reference("", "headers")},
 			}, []string{"headers"},
 		},
-		"Cluster": {"what the user gives to the Ironic endpoint", cluster, []string{"certificates", "credentials"}},
-		"Plain":   {"a cluster without one gives nothing", build.Metal3Cluster("plain"), nil},
-		"Other":   {"no other kind is known", &corev1.ConfigMap{}, nil},
+		"Cluster": {"the Secrets of the user for the Ironic endpoint", cluster, []string{"certificates", "credentials"}},
+		"Plain":   {"a Metal3Cluster without an Ironic endpoint names no Secret", build.Metal3Cluster("plain"), nil},
+		"Other":   {"other kinds name no Secret", &corev1.ConfigMap{}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -136,30 +136,30 @@ func TestLeftBehind(t *testing.T) {
 		"Owned":    {"it moves with its owner", func(*pivot.MoveFacts) {}, nil, false},
 		"Labelled": {"only the key counts", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = labelled }, nil, false},
 		"Missing": {
-			"BMO says so", func(f *pivot.MoveFacts) { delete(f.Secrets, "host-bmc") }, nil, true,
+			"BMO reports a missing Secret", func(f *pivot.MoveFacts) { delete(f.Secrets, "host-bmc") }, nil, true,
 		},
 		"Unnamed": {
-			"nobody needs it", func(f *pivot.MoveFacts) { f.Secrets["other"] = movesBy(metav1.ObjectMeta{}) }, nil, false,
+			"no object names the Secret", func(f *pivot.MoveFacts) { f.Secrets["other"] = movesBy(metav1.ObjectMeta{}) }, nil, false,
 		},
 		"Stray": {
-			"nothing takes it along", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{}) },
+			"the Secret has neither owner nor label", func(f *pivot.MoveFacts) { f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{}) },
 			[]string{"Secret host-bmc of host host" + noOwner}, true,
 		},
 		"Sealed": {
-			"one owner that stays is enough, whatever else is so", func(f *pivot.MoveFacts) {
+			"one owner that does not move is enough, despite the label", func(f *pivot.MoveFacts) {
 				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{
 					Labels: labelled.Labels, OwnerReferences: []metav1.OwnerReference{operator, stranger},
 				})
 			}, []string{"Secret host-bmc of host host" + sealed}, true,
 		},
 		"Shared": {
-			"a Secret is told of once", func(f *pivot.MoveFacts) {
+			"a Secret is reported once", func(f *pivot.MoveFacts) {
 				f.Hosts = append(f.Hosts, f.Hosts[0])
 				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{})
 			}, []string{"Secret host-bmc of host host" + noOwner}, true,
 		},
 		"OfMachine": {
-			"a machine names Secrets too, and so does what the next one is made of", func(f *pivot.MoveFacts) {
+			"machines and templates name Secrets too", func(f *pivot.MoveFacts) {
 				machine, template := build.Metal3Machine("machine", "c", build.OwnedBy(build.Machine("m", "c"))),
 					build.MachineTemplate("template")
 				cluster := build.Metal3Cluster("c")
@@ -191,14 +191,14 @@ func TestLeftBehind(t *testing.T) {
 			}, []string{"host host" + sealed}, false,
 		},
 		"Template": {
-			"nor does what machines are made of", func(f *pivot.MoveFacts) {
+			"a template does not move without its owner", func(f *pivot.MoveFacts) {
 				template := build.MachineTemplate("template")
 				template.OwnerReferences = []metav1.OwnerReference{stranger}
 				f.Naming = []metav1.Object{template}
 			}, []string{"Metal3MachineTemplate template" + sealed}, false,
 		},
 		"OfTheGroup": {
-			"an Ironic that an operator runs is of a group that moves, and does not", func(f *pivot.MoveFacts) {
+			"the API group of the Ironic operator moves, its kind Ironic does not", func(f *pivot.MoveFacts) {
 				f.AddDefinition("ironics.ironic.metal3.io", nil)
 				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 					{APIVersion: "ironic.metal3.io/v1alpha1", Kind: "Ironic", Name: "ironic"},
@@ -209,7 +209,7 @@ func TestLeftBehind(t *testing.T) {
 			}, true,
 		},
 		"Others": {
-			"so it is with everything that could move", func(f *pivot.MoveFacts) {
+			"other kinds do not move without their owners either", func(f *pivot.MoveFacts) {
 				f.Others = map[string]metav1.Object{
 					"IPPool b": movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger}}),
 					"IPPool a": movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{stranger, operator}}),
@@ -218,7 +218,7 @@ func TestLeftBehind(t *testing.T) {
 			}, []string{"IPPool a" + sealed, "IPPool b" + sealed}, false,
 		},
 		"IrregularNames": {
-			"not every plural is what one would think", func(f *pivot.MoveFacts) {
+			"kinds with irregular plural names", func(f *pivot.MoveFacts) {
 				f.AddDefinition("hostfirmwaresettings.metal3.io", discovered())
 				f.AddDefinition("metal3datas.infrastructure.cluster.x-k8s.io", discovered())
 				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
@@ -228,7 +228,7 @@ func TestLeftBehind(t *testing.T) {
 			}, nil, false,
 		},
 		"Above": {
-			"nor does a Cluster or a Machine, and nothing below it", func(f *pivot.MoveFacts) {
+			"a Cluster or Machine does not move without its owner, nor do its dependents", func(f *pivot.MoveFacts) {
 				cluster, machine := build.Cluster("c", build.InfrastructureReady()), build.Machine("m", "c")
 				meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{
 					Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized",

@@ -32,7 +32,7 @@ func TestAwaitsIronic(t *testing.T) {
 		"NoEndpoint": {"its Metal3Cluster has no endpoint here", nil, []pivot.Neighbour{runs, {Elsewhere: true, ClusterID: "c2", Verified: true}}, true},
 		"Another":    {"it is the endpoint of another cluster", nil, []pivot.Neighbour{runs, away("c3", true)}, true},
 		"Verified":   {"it has arrived", nil, []pivot.Neighbour{runs, away("c2", true)}, false},
-		"OfSeveral":  {"each of several has a BMO of its own, and its own is one", nil, []pivot.Neighbour{runs, away("c2", true), away("c3", false)}, false},
+		"OfSeveral":  {"each of several Ironics has a BMO of its own, and its Ironic is verified", nil, []pivot.Neighbour{runs, away("c2", true), away("c3", false)}, false},
 		"Local": {
 			"the endpoint has moved to the own namespace", nil,
 			[]pivot.Neighbour{runs, {Name: "d", Endpoint: true, ClusterID: "c2", Verified: true}}, false,
@@ -87,7 +87,7 @@ func TestAHostBringsItsIronic(t *testing.T) {
 		"Away":    {"the endpoint is in another namespace", []pivot.Neighbour{moving, {Elsewhere: true, Endpoint: true, ClusterID: "c2"}}, "c2"},
 		"Own":     {"the endpoint moves with the host", []pivot.Neighbour{{Name: "c", Paused: true, Epoch: 3, Endpoint: true, ClusterID: "c2"}}, ""},
 		"None":    {"the provider manages no Ironic", []pivot.Neighbour{moving}, ""},
-		"Several": {"which of them is not known", []pivot.Neighbour{moving, {Elsewhere: true, Endpoint: true, ClusterID: "c2"}, {Elsewhere: true, Endpoint: true, ClusterID: "c3"}}, ""},
+		"Several": {"the endpoint that serves the host is unknown", []pivot.Neighbour{moving, {Elsewhere: true, Endpoint: true, ClusterID: "c2"}, {Elsewhere: true, Endpoint: true, ClusterID: "c3"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := claimed()
