@@ -50,28 +50,28 @@ func TestArguments(t *testing.T) {
 		code      int
 		want      string
 	}{
-		"Nothing":     {"a person who types nothing gets to know what there is", "", exitBlind, "clusterctl metal3 [command]"},
-		"Half":        {"the same with the first word", "pivot", exitBlind, "Available Commands:"},
-		"Help":        {"asked for, it is no error", "--help", exitDone, "pivot"},
-		"HelpOfHalf":  {"also with the first word", "pivot -h", exitDone, "handover"},
+		"Nothing":     {"without arguments, the usage is printed", "", exitBlind, "clusterctl metal3 [command]"},
+		"Half":        {"with the first word only, the commands are printed", "pivot", exitBlind, "Available Commands:"},
+		"Help":        {"--help is no error", "--help", exitDone, "pivot"},
+		"HelpOfHalf":  {"-h is no error", "pivot -h", exitDone, "handover"},
 		"Unknown":     {"the mistake is quoted", "pivot jump", exitBlind, `unknown command "jump" for "clusterctl metal3 pivot"`},
 		"OtherWord":   {"the mistake is quoted", "move now", exitBlind, `unknown command "move" for "clusterctl metal3"`},
 		"CommandHelp": {"flags are listed", "pivot demote --help", exitDone, "--undo"},
 		"UnknownFlag": {"the flag and the way out", "pivot status --nope", exitBlind, "unknown flag: --nope; clusterctl metal3 pivot status --help"},
-		"NoFlag":      {"nothing is silently ignored", "pivot status now", exitBlind, `unknown command "now" for "clusterctl metal3 pivot status"`},
+		"NoFlag":      {"superfluous arguments are errors", "pivot status now", exitBlind, `unknown command "now" for "clusterctl metal3 pivot status"`},
 		"Output":      {"the value and the remedy", "pivot preflight -o wide", exitBlind, `--output is "wide"; use text, json or yaml`},
 		"Output2":     {"the same everywhere", "pivot status -o xml", exitBlind, `--output is "xml"; use text, wide, json or yaml`},
 		"Output3":     {"the same everywhere", "pivot demote -o wide", exitBlind, `use text, json or yaml`},
-		"Interval":    {"looking all the time helps nobody", "pivot status --interval 0s", exitBlind, "--interval is 0s; use a time above zero"},
+		"Interval":    {"an interval of zero is invalid", "pivot status --interval 0s", exitBlind, "--interval is 0s; use a time above zero"},
 		"Timeout":     {"it would never be reached", "pivot demote --timeout -1s", exitBlind, "--timeout is -1s; use a time above zero"},
 		"Version":     {"the header is that of all documents", "version -o yaml", exitDone, "apiVersion: plugin.infrastructure.cluster.x-k8s.io/v1alpha1"},
 		"Completion":  {"for each shell", "completion bash", exitDone, "bash completion"},
 		"Values":      {"values of flags are offered", "__complete pivot status --until a", exitDone, "arrived"},
 		"Until":       {"the value and the remedy", "pivot status -w --until gone", exitBlind, `--until is "gone"; use parked, arrived or adopted`},
 		"UntilAlone":  {"it ends nothing", "pivot status --until parked", exitBlind, "set --watch too"},
-		"UntilTarget": {"nobody would see the arrival", "pivot status -w --until arrived", exitBlind, "name the target"},
-		"RunTarget":   {"where to?", "pivot run", exitBlind, "--to-kubeconfig is empty: name the target"},
-		"AbortTarget": {"how far the move is shows there", "pivot abort", exitBlind, "--to-kubeconfig is empty: name the target"},
+		"UntilTarget": {"the arrival requires a target", "pivot status -w --until arrived", exitBlind, "name the target"},
+		"RunTarget":   {"a move requires a target", "pivot run", exitBlind, "--to-kubeconfig is empty: name the target"},
+		"AbortTarget": {"the target shows the progress of the move", "pivot abort", exitBlind, "--to-kubeconfig is empty: name the target"},
 		"WaitTimeout": {"it would never be reached", "pivot preflight --wait --timeout 0s", exitBlind, "--timeout is 0s; use a time above zero"},
 		"NoFile":      {"the flag and the file", "pivot preflight --kubeconfig /nowhere", exitBlind, `reading --kubeconfig "/nowhere"`},
 		"NoTarget": {"the other flag", "pivot preflight --kubeconfig " + file + " --to-kubeconfig /nowhere", exitBlind,
@@ -80,9 +80,9 @@ func TestArguments(t *testing.T) {
 		"NoContext": {"the contexts that there are", "pivot status --kubeconfig " + file + " --kubeconfig-context third", exitBlind, `--kubeconfig-context is "third", which the file does not have; use one of: broken, first, second`},
 		"NoTargetContext": {"the flag of the target", "pivot demote --kubeconfig " + file + " --to-kubeconfig " + file +
 			" --to-kubeconfig-context third", exitBlind, `--to-kubeconfig-context is "third"`},
-		"ContextAlone":  {"a context of what?", "pivot status --kubeconfig " + file + " --to-kubeconfig-context second", exitBlind, "--to-kubeconfig is empty"},
+		"ContextAlone":  {"a context requires its file", "pivot status --kubeconfig " + file + " --to-kubeconfig-context second", exitBlind, "--to-kubeconfig is empty"},
 		"BrokenContext": {"it names a cluster that the file does not have", "pivot status --kubeconfig " + file + " --kubeconfig-context broken", exitBlind, "name a kubeconfig file with a context"},
-		"Unreachable":   {"which side, what happened, what to look at", "pivot preflight --kubeconfig " + file, exitBlind, "reading the source cluster: "},
+		"Unreachable":   {"the cluster, the error and the remedy", "pivot preflight --kubeconfig " + file, exitBlind, "reading the source cluster: "},
 		"Unreachable2":  {"the same", "pivot status --kubeconfig " + file, exitBlind, "connection refused; check that --kubeconfig names it"},
 		"Unreachable3":  {"the same", "pivot demote --kubeconfig " + file, exitBlind, "metal3-ironic-system/metal3-ironic"},
 	}
@@ -96,7 +96,7 @@ func TestArguments(t *testing.T) {
 				t.Errorf("%s: code %d, want %d, with %q in:\n%s", test.reason, code, test.code, test.want, told)
 			}
 			if strings.Contains(told, "very-secret") {
-				t.Errorf("a credential is told:\n%s", told)
+				t.Errorf("a credential is printed:\n%s", told)
 			}
 			if (errors.Len() == 0) != (code == exitDone) && name != "Values" {
 				t.Errorf("code %d with errors %q", code, errors.String())

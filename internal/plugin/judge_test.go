@@ -40,11 +40,11 @@ func TestSourceObstacles(t *testing.T) {
 	}{
 		"Ready": {reason: "nothing is in the way", edit: func(*scope) {}},
 		"NoEndpoint": {
-			reason: "a cluster without an endpoint has none that could fail",
+			reason: "a cluster without an endpoint has no endpoint to check",
 			edit:   func(s *scope) { s.infras[0].Spec.Ironic, s.infras[0].Status.Ironic = nil, nil },
 		},
 		"NoManager": {
-			reason: "nobody would pause the hosts",
+			reason: "no manager would pause the hosts",
 			edit:   func(s *scope) { s.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
@@ -54,13 +54,13 @@ func TestSourceObstacles(t *testing.T) {
 			want:   []string{"no Cluster has a Metal3Cluster, and there is no host: name another namespace with --namespace"},
 		},
 		"HostsAlone": {
-			reason: "hosts move with their namespace, and only a Cluster gets them parked",
+			reason: "the manager parks hosts only for a Cluster",
 			edit:   func(s *scope) { s.clusters, s.infras = nil, nil },
 			want: []string{"no Cluster has a Metal3Cluster, so the manager does not pause the 1 hosts and keep their status: " +
 				"move them together with a Cluster"},
 		},
 		"FromObstacles": {
-			reason: "what the domain knows is asked with what was read",
+			reason: "preflight finds the obstacles of package pivot",
 			edit: func(s *scope) {
 				s.remediations, s.openPools = []string{"r"}, []string{"p"}
 				s.machines[0].Status.NodeRef = clusterv1.MachineNodeReference{}
@@ -96,7 +96,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"OwnedByAStranger": {
-			reason: "everything that could move is looked at, and nothing twice",
+			reason: "preflight checks the owner of each object once",
 			edit: func(s *scope) {
 				stranger := []metav1.OwnerReference{{APIVersion: "fleet.example.com/v1", Kind: "Bundle", Name: "b"}}
 				pool := partial("pool", "c")
@@ -110,7 +110,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"OwnersOfMachines": {
-			reason: "the deletion of what owns Machines does not move",
+			reason: "the deletion of an owner of Machines does not move",
 			edit: func(s *scope) {
 				going := func(name string) belongings {
 					object := partial(name, "c")
@@ -138,7 +138,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"Rivals": {
-			reason: "who else uses the endpoint is told before what the manager makes of it",
+			reason: "a conflicting user of the VIP is named instead of ReadyForMove",
 			edit: func(s *scope) {
 				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
 				s.infras[0].Status.Conditions[1].Message = "the same again"
@@ -148,7 +148,7 @@ func TestSourceObstacles(t *testing.T) {
 			want: []string{"Ironic endpoint: Host host had 192.0.2.2 when it was inspected: remove the address from it"},
 		},
 		"RivalsOfOne": {
-			reason: "with several clusters, the message names the one that has a rival",
+			reason: "with several clusters, the message names the cluster with the conflict",
 			edit: func(s *scope) {
 				s.clusters, s.infras = append(s.clusters, runningCluster("d")), append(s.infras, runningInfra("d"))
 				s.infras[1].Status.Conditions = append(s.infras[1].Status.Conditions, rivalry(infrav1.VirtualRouterIDTakenReason,
@@ -158,7 +158,7 @@ func TestSourceObstacles(t *testing.T) {
 				"Metal3Cluster n/x uses virtual router ID 51 on this network too: set another"},
 		},
 		"NoRivals": {
-			reason: "nobody else has the address, or no endpoint is left to have one, or the manager is about to look",
+			reason: "the VIP has no conflict, the endpoint was removed, or the probe is pending",
 			edit: func(s *scope) {
 				alone := metav1.Condition{Type: infrav1.IronicEndpointUniqueCondition, Status: metav1.ConditionTrue}
 				s.clusters = append(s.clusters, runningCluster("d"), runningCluster("e"))
@@ -171,7 +171,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"TwoClusters": {
-			reason: "with several, a message of one names it",
+			reason: "with several clusters, the message names the cluster",
 			edit: func(s *scope) {
 				s.clusters = append(s.clusters, runningCluster("d"))
 				s.infras = append(s.infras, runningInfra("d"))
@@ -202,7 +202,7 @@ func TestSourceObstacles(t *testing.T) {
 			},
 		},
 		"Doubt": {
-			reason: "the manager sees nodes that nobody sees from here",
+			reason: "only the manager observes the nodes",
 			edit: func(s *scope) {
 				s.infras[0].Status.Conditions[1].Status = metav1.ConditionFalse
 				s.infras[0].Status.Conditions[1].Message = "node x is bare"
@@ -210,7 +210,7 @@ func TestSourceObstacles(t *testing.T) {
 			want: []string{"ReadyForMove of Metal3Cluster c is not true: node x is bare"},
 		},
 		"DoubtIsLast": {
-			reason: "the manager would only say the same",
+			reason: "ReadyForMove would repeat the obstacle",
 			edit: func(s *scope) {
 				s.infras[0].Status.Conditions = s.infras[0].Status.Conditions[:1]
 				s.remediations = []string{"r"}
@@ -218,7 +218,7 @@ func TestSourceObstacles(t *testing.T) {
 			want: []string{"Metal3Remediation r is running: wait until it is done, or delete it"},
 		},
 		"NotJudged": {
-			reason: "a manager that has not looked has not set its gate for sure",
+			reason: "a manager without ReadyForMove may not have set block-move",
 			edit:   func(s *scope) { s.infras[0].Status.Conditions = s.infras[0].Status.Conditions[:1] },
 			want:   []string{"the manager has not judged Metal3Cluster c yet: see its log"},
 		},
@@ -241,19 +241,19 @@ func TestTargetObstacles(t *testing.T) {
 		edit   func(source, target *scope)
 		want   []string
 	}{
-		"Ready": {reason: "nothing is there yet", edit: func(_, _ *scope) {}},
+		"Ready": {reason: "the target has no object of the move", edit: func(_, _ *scope) {}},
 		"Same": {
-			reason: "a mistaken file must not lead to a flood",
+			reason: "the same cluster has one obstacle, not one for each object",
 			edit:   func(_, target *scope) { target.identity, target.definitions = "source", nil },
 			want:   []string{"it is the same cluster as the source: name another one with --to-kubeconfig"},
 		},
 		"NoManager": {
-			reason: "nobody would resume the hosts",
+			reason: "no manager would resume the hosts",
 			edit:   func(_, target *scope) { target.managerObstacles = gone() },
 			want:   []string{"the manager is gone"},
 		},
 		"NoOperator": {
-			reason: "nothing would manage the hosts",
+			reason: "no BMO would manage the hosts",
 			edit:   func(_, target *scope) { target.operators = nil },
 			want: []string{"BMO was not found: no Deployment that watches namespace metal3 has the label " +
 				"webhook=metal3-io-v1alpha1-baremetalhost: install it, or use --ignore OperatorMissing if it runs without this label"},
@@ -265,7 +265,7 @@ func TestTargetObstacles(t *testing.T) {
 				"or check its pods"},
 		},
 		"NothingInstalled": {
-			reason: "only kinds of ours, of BMO and of clusterctl count; others come with their providers",
+			reason: "only kinds of this provider, of BMO and of Cluster API count",
 			edit: func(source, target *scope) {
 				target.definitions = nil
 				source.definitions = only(source, "baremetalhosts")
@@ -282,7 +282,7 @@ func TestTargetObstacles(t *testing.T) {
 				"install the component in the same version"},
 		},
 		"NotOurs": {
-			reason: "a kind of another provider is left to clusterctl",
+			reason: "clusterctl checks the kinds of other providers",
 			edit:   func(source, target *scope) { target.definitions = nil; source.definitions = only(source, "aws") },
 		},
 		"ProviderMissing": {
@@ -315,7 +315,7 @@ func TestTargetObstacles(t *testing.T) {
 			},
 		},
 		"Strangers": {
-			reason: "clusterctl overwrites what has the same name",
+			reason: "clusterctl overwrites objects with the same name",
 			edit: func(source, target *scope) {
 				target.objects = map[schema.GroupKind]belongings{hostKind(): {"host": partial("host", "other")}}
 				source.secrets["certs"] = partial("certs", "c")
@@ -352,7 +352,7 @@ func TestTargetObstacles(t *testing.T) {
 			},
 		},
 		"HalfDeleted": {
-			reason: "the deletion goes on after the move; a host is held",
+			reason: "the deletion continues after the move; a host stays paused",
 			edit: func(source, target *scope) {
 				machine := schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Machine"}
 				there := partial("m", "c")
@@ -364,7 +364,7 @@ func TestTargetObstacles(t *testing.T) {
 				"with pivot clean --target"},
 		},
 		"Abandoned": {
-			reason: "what was deleted in the source since an earlier move would come alive; what the target has of its own stays",
+			reason: "controllers would reconcile objects that were deleted in the source; other objects of the target stay",
 			edit: func(_, target *scope) {
 				moved := partial("moved", "")
 				moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
@@ -381,7 +381,7 @@ func TestTargetObstacles(t *testing.T) {
 			},
 		},
 		"LeftOvers": {
-			reason: "an earlier move that was given up has left the same objects, which have no status",
+			reason: "an aborted move has left the same objects, without a status",
 			edit: func(source, target *scope) {
 				target.objects = source.objects
 				left := source.hosts[0].DeepCopy()
@@ -431,7 +431,7 @@ func TestTargetObstacles(t *testing.T) {
 				"192.0.2.10:6443, and would be overwritten: rename one of them"},
 		},
 		"EndpointNotReached": {
-			reason: "what an earlier move has left shows whether the endpoint is reached from there",
+			reason: "a leftover Metal3Cluster shows whether the target reaches the endpoint",
 			edit: func(_, target *scope) {
 				left := runningInfra("c")
 				left.Status.Conditions[0].Status, left.Status.Conditions[0].Message = metav1.ConditionFalse, "nobody answers"
@@ -443,7 +443,7 @@ func TestTargetObstacles(t *testing.T) {
 			want: []string{"Ironic endpoint: nobody answers"},
 		},
 		"Rivals": {
-			reason: "who has the address in the target is told, too, of what an earlier move has left there",
+			reason: "a leftover Metal3Cluster shows a conflicting user of the VIP in the target",
 			edit: func(_, target *scope) {
 				left := runningInfra("c")
 				left.Status.Conditions = append(left.Status.Conditions,
@@ -454,7 +454,7 @@ func TestTargetObstacles(t *testing.T) {
 			want: []string{"Ironic endpoint: Metal3Cluster n/x has 192.0.2.2 too: choose another one"},
 		},
 		"EndpointOfPaused": {
-			reason: "of a paused cluster nobody says anything, and a move must be possible again",
+			reason: "the conditions of a paused Cluster do not count",
 			edit: func(_, target *scope) {
 				left := runningInfra("c")
 				left.Status.Conditions = nil
@@ -550,11 +550,11 @@ func TestRemembered(t *testing.T) {
 		want               int32
 		known              bool
 	}{
-		"Number":  {"what was written down", "3", 3, true},
-		"Nothing": {"somebody else has scaled it", "", 0, false},
-		"Zero":    {"scaling to zero undoes nothing", "0", 0, false},
-		"Garbage": {"it was edited", "many", 0, false},
-		"Huge":    {"no cluster runs so many", "99999999999", 0, false},
+		"Number":  {"the recorded number", "3", 3, true},
+		"Nothing": {"another client has scaled the Deployment", "", 0, false},
+		"Zero":    {"zero replicas restore no Ironic", "0", 0, false},
+		"Garbage": {"the annotation is no number", "many", 0, false},
+		"Huge":    {"the number is too large", "99999999999", 0, false},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func addressed(c *clusters) []story {
 			Expect(objectsOf(list)).To(BeEmpty(), "%T was left behind", list)
 		}
 
-		By("giving the address of a machine to the next one")
+		By("allocating the address of a deleted machine to a new machine")
 		w.scaleDown(ctx, "y")
 		Eventually(func(g Gomega) {
 			g.Expect(w.addressBook(ctx, g).addresses).To(HaveLen(2))

@@ -17,7 +17,7 @@ import (
 func describeCampaign(c *clusters) {
 	It("measures a campaign of many namespaces", func(ctx context.Context) {
 		if *namespaces == 0 {
-			Skip("-move.namespaces says of how many")
+			Skip("-move.namespaces is 0")
 		}
 		fmt.Printf("making %d namespaces with %d hosts each\n", *namespaces, *hosts)
 		var worlds []*world

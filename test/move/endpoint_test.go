@@ -241,7 +241,7 @@ func endpoints(c *clusters) []story {
 			}).Should(Succeed())
 			served.nothingDone(before)
 
-			By("finding the own one there, without the kubeconfig of its cluster")
+			By("verifying the own Ironic, without the kubeconfig of its cluster")
 			e.heldBy(clusterID + "-management")
 			home.infras(ctx, stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
 				stage.IsFalseBecause(infrav1.EndpointFailedReason, "Restore Secret cluster-kubeconfig")))
@@ -287,11 +287,11 @@ func endpoints(c *clusters) []story {
 			}).Should(Succeed())
 			w.nothingDone(before)
 
-			By("finding the own one there")
+			By("verifying the own Ironic")
 			e.heldBy(clusterID + "-management")
 			w.unharmed(ctx, before)
 
-			By("handing the endpoint over to an Ironic that knows nothing")
+			By("handing the endpoint over to an Ironic without registered hosts")
 			handover := w.trace(ctx)
 			w.ironic.Empty()
 			e.heldBy(clusterID + "-cp-0")
@@ -338,7 +338,7 @@ func (w *world) losesRegistration(ctx context.Context, name string) {
 	w.untouch(ctx, name)
 	w.eventually(ctx, name, HaveField("Status.Provisioning.ID", lost))
 
-	By("waiting until the manager has BMO save it")
+	By("waiting until BMO saves the ID again")
 	Eventually(func(g Gomega) {
 		g.Expect(w.hosts(ctx, g, w.here)[name]).To(And(isFine(), HaveField("Status.Provisioning.ID", node.UUID),
 			HaveField("Annotations", Not(HaveKey(infrav1.LostRegistrationAnnotation)))))

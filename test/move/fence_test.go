@@ -32,7 +32,7 @@ func fences(c *clusters) []story {
 			w.isManagedWith(ctx, w.there, "0")
 			before := w.trace(ctx)
 
-			By("killing clusterctl while it deletes, and going on in the target")
+			By("killing clusterctl while it deletes, and completing the move in the target")
 			journey := w.begin(ctx)
 			w.duringDeletion(ctx, w.here.cut)
 			journey.lose()
@@ -55,7 +55,7 @@ func fences(c *clusters) []story {
 			}).Should(Succeed())
 			w.unharmed(ctx, before)
 
-			By("creating a Metal3Machine on the side that has stopped")
+			By("creating a Metal3Machine in the superseded management cluster")
 			machine := build.Metal3Machine("late", "cluster", build.InNamespace(w.namespace))
 			Expect(w.there.client.Create(ctx, machine)).To(Succeed())
 			Eventually(func(g Gomega) {

@@ -103,7 +103,7 @@ func givingUp(c *clusters) []story {
 			Consistently(func(g Gomega) {
 				infra := &infrav1.Metal3Cluster{}
 				g.Expect(w.there.client.Get(ctx, w.key("cluster"), infra)).To(Succeed())
-				g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"), "a leftover comes alive")
+				g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "1"), "the manager reconciles a leftover")
 			}).Should(Succeed())
 
 			By("removing the Machines in the target, while clusterctl repeats its write")
@@ -177,7 +177,7 @@ func givingUp(c *clusters) []story {
 			w.settled(ctx)
 			w.readyForMove(ctx)
 
-			By("moving it back to where it came from, once that is back and nothing is left there")
+			By("moving the cluster back to the restored source, after its leftovers are removed")
 			w.there.mend()
 			w.here, w.there = w.there, w.here
 			Expect(w.pivot(ctx, "clean")).To(Equal(done))
@@ -299,7 +299,7 @@ func (w *world) reachedMachine(ctx context.Context) string {
 // clear deletes the objects that a killed clusterctl has left.
 func (w *world) clear(ctx context.Context, at *side) {
 	GinkgoHelper()
-	w.byHand("taking away what is left")
+	w.byHand("deleting the leftovers")
 	for _, list := range leftovers() {
 		Expect(at.client.List(ctx, list, client.InNamespace(w.namespace))).To(Succeed())
 		w.remove(ctx, at, objectsOf(list)...)

@@ -55,7 +55,7 @@ func late(c *clusters) []story {
 			journey.lose()
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 
-			By("giving the move up, and moving again")
+			By("aborting the move, and moving again")
 			w.pauseClusters(ctx, w.here, false)
 			w.reportPause(ctx, false)
 			w.settled(ctx)

@@ -35,7 +35,7 @@ func undisturbed(c *clusters) []story {
 			w.unharmed(ctx, before.except("paused", "locked"))
 			w.nothingDone(before, "update", "manage")
 
-			By("letting the user end the pause, and correct the errors")
+			By("removing the pause of the user, and correcting the errors")
 			for _, host := range []string{"errored", "locked"} {
 				w.changeSecret(ctx, host, func(secret *corev1.Secret) {
 					secret.Data["username"], secret.Data["password"] = []byte("admin"), []byte(goodPassword)
@@ -81,7 +81,7 @@ func undisturbed(c *clusters) []story {
 				"The move waits: Machine cluster-1 is being deleted, and a move would lose the deletion: wait until it is gone; "+
 					"Machine young has no node: wait for it, or delete it")))
 
-			By("giving the move up")
+			By("aborting the move")
 			journey.lose()
 			Expect(w.here.client.Delete(ctx, young)).To(Succeed())
 			w.pauseClusters(ctx, w.here, false)

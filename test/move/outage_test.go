@@ -21,7 +21,7 @@ func outages(c *clusters) []story {
 			w.unharmed(ctx, before)
 			w.readyForMove(ctx)
 
-			By("losing the target again for a moment, in the middle")
+			By("interrupting the connection to the target during the move")
 			w.there.mend()
 			journey := w.begin(ctx)
 			w.duringCopy(ctx, w.there.cut)

@@ -121,7 +121,7 @@ func survival(c *clusters) []story {
 				"Secret sealed of host host is owned by ConfigMap keeper, which does not move")))
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 
-			By("giving the move up, and letting the Secret go")
+			By("aborting the move, and removing the owner of the Secret")
 			journey.lose()
 			stage.Change(ctx, w.here.client, w.key(sealed.Name), sealed, func(secret *corev1.Secret) {
 				secret.OwnerReferences = nil

@@ -38,7 +38,7 @@ func unfinished(c *clusters) []story {
 					"Metal3Machine young has no ownerReference, so clusterctl would leave it behind")))
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 
-			By("giving the move up, and letting both finish")
+			By("aborting the move, and completing both operations")
 			journey.lose()
 			w.pauseClusters(ctx, w.here, false)
 			stage.Change(ctx, w.here.client, w.key(leaving.Name), leaving, func(machine *clusterv1.Machine) {
@@ -76,7 +76,7 @@ func unfinished(c *clusters) []story {
 			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
 				"clusterctl metal3 pivot allow-busy --namespace "+w.namespace+" --host cluster-1")))
 
-			By("letting it move")
+			By("allowing the busy host to move")
 			w.change(ctx, "cluster-1", func(host *bmov1alpha1.BareMetalHost) {
 				metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MoveWhileBusyAnnotation, "")
 			})
@@ -114,7 +114,7 @@ func leftBehind(c *clusters) []story {
 			w.leaveHalf(ctx, "half")
 			w.settled(ctx)
 
-			By("upgrading a host where the cluster is now")
+			By("upgrading a host in the management cluster that runs the Cluster")
 			w.change(ctx, "upgraded", func(host *bmov1alpha1.BareMetalHost) {
 				host.Spec.Image.URL = "http://images.example/upgraded.img"
 			})

@@ -72,7 +72,7 @@ func describeIronic(c *clusters) {
 			HaveKeyWithValue("because", ConsistOf(And(HaveKeyWithValue("code", "IronicStillNeeded"),
 				HaveKeyWithValue("name", "baremetal-operator-ironic"), HaveKeyWithValue("cluster", "source"))))))
 
-		By("hiding the Ironic: it may run beside the cluster")
+		By("deleting the Deployment of Ironic: Ironic may run outside of Kubernetes")
 		Expect(c.source.Client.Delete(ctx, upstream)).To(Succeed())
 		Expect(c.run(ctx, namespace, "resume")).To(end(0, "Safe to switch off the source: no, because target: it is unknown whether the "+
 			"source runs the Ironic http://192.0.2.9:6385"))

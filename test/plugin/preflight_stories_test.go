@@ -151,7 +151,7 @@ func describePreflight(c *clusters) {
 		Expect(c.run(ctx, namespace, "preflight")).To(end(0, "host own runs an image and has no Metal3Machine: it moves unchanged"))
 	})
 
-	DescribeTable("names what is in the way in the source",
+	DescribeTable("names the obstacle in the source",
 		func(ctx context.Context, edit func(context.Context, world), want string) {
 			namespace := stage.Namespace(ctx, c.source)
 			w := settle(ctx, c.source, namespace)
@@ -161,7 +161,7 @@ func describePreflight(c *clusters) {
 		Entry("a busy host", func(ctx context.Context, w world) {
 			w.create(ctx, build.Host("new", build.State(bmov1alpha1.StateInspecting)))
 		}, "host new is inspecting: wait until it is done"),
-		Entry("a host of somebody who stays", func(ctx context.Context, w world) {
+		Entry("a host whose owner does not move", func(ctx context.Context, w world) {
 			keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "keeper"}}
 			w.create(ctx, keeper)
 			w.create(ctx, build.Host("kept", build.OwnedBy(keeper)))
@@ -169,17 +169,17 @@ func describePreflight(c *clusters) {
 		Entry("a Machine without a node", func(ctx context.Context, w world) {
 			w.create(ctx, build.Machine("young", clusterName))
 		}, "Machine young has no node: wait for it, or delete it"),
-		Entry("a Machine that goes", func(ctx context.Context, w world) {
+		Entry("a Machine that is being deleted", func(ctx context.Context, w world) {
 			going := build.Machine("going", clusterName, build.Finalizers("example.com/stay"))
 			going.Status.NodeRef.Name = "node-9"
 			w.create(ctx, going)
 			Expect(w.client.Delete(ctx, going)).To(Succeed())
 		}, "Machine going is being deleted"),
-		Entry("a host that is claimed by nobody", func(ctx context.Context, w world) {
+		Entry("a host whose Metal3Machine does not exist", func(ctx context.Context, w world) {
 			w.create(ctx, build.Host("stranded", build.Provisioned(),
 				build.Consumed(build.Metal3Machine("gone", clusterName, build.InNamespace(w.namespace)))))
 		}, "BareMetalHost stranded is claimed by Metal3Machine gone, which does not exist: remove spec.consumerRef"),
-		Entry("a Metal3Machine that clusterctl passes over", func(ctx context.Context, w world) {
+		Entry("a Metal3Machine without an ownerReference", func(ctx context.Context, w world) {
 			w.create(ctx, build.Metal3Machine("early", clusterName))
 		}, "Metal3Machine early has no ownerReference"),
 		Entry("a Metal3Machine that lost its host", func(ctx context.Context, w world) {
@@ -196,7 +196,7 @@ func describePreflight(c *clusters) {
 				}
 			})
 		}, "the control plane of Cluster cluster has 3 replicas, 1 of them available, and has to have 3"),
-		Entry("a remediation", func(ctx context.Context, w world) {
+		Entry("a Metal3Remediation that is running", func(ctx context.Context, w world) {
 			w.create(ctx, &infrav1.Metal3Remediation{ObjectMeta: metav1.ObjectMeta{
 				Name: "repair", Finalizers: []string{infrav1.RemediationFinalizer},
 			}})
@@ -206,12 +206,12 @@ func describePreflight(c *clusters) {
 				cluster.Spec.Paused = ptr.To(true)
 			})
 		}, "Cluster cluster is paused"),
-		Entry("a Cluster without control plane", func(ctx context.Context, w world) {
+		Entry("a Cluster whose control plane is not initialized", func(ctx context.Context, w world) {
 			stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 				cluster.Status.Conditions[0].Status = metav1.ConditionFalse
 			})
 		}, "the control plane of Cluster cluster is not initialized"),
-		Entry("a gate that is open", func(ctx context.Context, w world) {
+		Entry("a Metal3Cluster without block-move", func(ctx context.Context, w world) {
 			w.changeInfra(ctx, func(infra *infrav1.Metal3Cluster) { infra.Annotations = nil })
 		}, "Metal3Cluster cluster lacks annotation clusterctl.cluster.x-k8s.io/block-move"),
 		Entry("a foreign Ironic", func(ctx context.Context, w world) {
@@ -219,7 +219,7 @@ func describePreflight(c *clusters) {
 				infra.Status.Conditions[0].Status, infra.Status.Conditions[0].Message = metav1.ConditionFalse, "Conductor x answers"
 			})
 		}, "Ironic endpoint: Conductor x answers"),
-		Entry("somebody else with the address of Ironic", func(ctx context.Context, w world) {
+		Entry("a conflicting user of the VIP", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 				taken := condition(infrav1.IronicEndpointUniqueCondition)
 				taken.Status, taken.Reason = metav1.ConditionFalse, infrav1.VirtualIPTakenReason
@@ -227,19 +227,19 @@ func describePreflight(c *clusters) {
 				infra.Status.Conditions = append(infra.Status.Conditions, taken)
 			})
 		}, "source    Ironic endpoint: Host host had 192.0.2.2 when it was inspected: remove the address from it"),
-		Entry("a node without pods", func(ctx context.Context, w world) {
+		Entry("a node without the pods of the endpoint", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes[0].ConfigHash = "" })
 		}, "node node-0 does not run the pods of the Ironic endpoint"),
-		Entry("nodes that nobody has seen", func(ctx context.Context, w world) {
+		Entry("a control plane whose nodes are unknown", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Ironic.Nodes = nil })
 		}, "the manager has seen no node of Metal3Cluster cluster"),
-		Entry("a Secret that stays", func(ctx context.Context, w world) {
+		Entry("a Secret of a host, without an owner", func(ctx context.Context, w world) {
 			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "network"}})
 			host := build.Host("other", build.Available())
 			host.Spec.PreprovisioningNetworkDataName = "network"
 			w.create(ctx, host)
 		}, "Secret network of host other has no owner"),
-		Entry("a Secret with the headers of events", func(ctx context.Context, w world) {
+		Entry("a Secret of a BMCEventSubscription, without an owner", func(ctx context.Context, w world) {
 			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "headers"}})
 			w.create(ctx, &bmov1alpha1.BMCEventSubscription{
 				ObjectMeta: metav1.ObjectMeta{Name: "events"},
@@ -248,14 +248,14 @@ func describePreflight(c *clusters) {
 				},
 			})
 		}, "Secret headers of BMCEventSubscription events has no owner and would stay behind"),
-		Entry("a Secret of a claim", func(ctx context.Context, w world) {
+		Entry("a Secret of a HostClaim, without an owner", func(ctx context.Context, w world) {
 			w.create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "user"}})
 			w.create(ctx, &bmov1alpha1.HostClaim{
 				ObjectMeta: metav1.ObjectMeta{Name: "claim"},
 				Spec:       bmov1alpha1.HostClaimSpec{UserData: &corev1.SecretReference{Namespace: w.namespace, Name: "user"}},
 			})
 		}, "Secret user of HostClaim claim has no owner and would stay behind"),
-		Entry("a doubt of the manager", func(ctx context.Context, w world) {
+		Entry("an obstacle that only ReadyForMove has", func(ctx context.Context, w world) {
 			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
 				infra.Status.Conditions[1].Status, infra.Status.Conditions[1].Message = metav1.ConditionFalse, "node x is bare"
 			})

@@ -101,7 +101,7 @@ func describeStatus(c *clusters) {
 		settle(ctx, c.target, namespace)
 		Eventually(func() [][]string { return cells(text.String()) }).Should(ContainElement(
 			[]string{namespace + "/cluster", "hosts", "1 Parking", "1 Running"}))
-		Expect(strings.Count(text.String(), "CLUSTER  ")).To(Equal(1), "the head is printed once")
+		Expect(strings.Count(text.String(), "CLUSTER  ")).To(Equal(1), "the header is printed once")
 	})
 
 	It("writes a document for each change", func(ctx context.Context) {
