@@ -62,7 +62,7 @@ func TestHostObstacles(t *testing.T) {
 		"Parking": {"its status is not recorded", nil, paused, "", [][3]string{parking}},
 		"Parked":  {"clusterctl may copy it", edits{pausedBy(provider), recorded}, paused, "", nil},
 		"Earlier": {"it was parked for the move before", edits{pausedBy(provider), recorded, epoch}, later, "", [][3]string{parking}},
-		"Busy": {"BMO would begin anew", edits{in("provisioning")}, runs, "", [][3]string{
+		"Busy": {"BMO would begin the operation again", edits{in("provisioning")}, runs, "", [][3]string{
 			{"HostBusy", "host host-0 is provisioning", wait},
 		}},
 		"BusyPausedByProvider": {"the manager resumes it", edits{in("provisioning"), pausedBy(provider)}, paused, "", [][3]string{

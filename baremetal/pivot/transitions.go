@@ -33,7 +33,7 @@ func Transitions() []Transition {
 		{PhaseParked, PhaseWaitingForEndpoint, "the Cluster is unpaused"},
 		{PhaseWaitingForEndpoint, PhaseParked, "the Cluster is paused again"},
 		{PhaseWaitingForEndpoint, PhaseResuming, "IronicEndpointReady and block-move are back"},
-		{PhaseResuming, PhaseWaitingForEndpoint, "the endpoint does not answer any more"},
+		{PhaseResuming, PhaseWaitingForEndpoint, "the endpoint no longer answers"},
 		{PhaseResuming, PhaseRunning, "the manager removes the pause"},
 		{PhaseRunning, PhaseFenced, "another management cluster claims the Cluster"},
 		{PhaseFenced, PhaseResuming, "the user takes over"},

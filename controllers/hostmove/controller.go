@@ -242,7 +242,7 @@ var announcements = map[pivot.Step]announcement{
 	},
 	pivot.Restore: {
 		corev1.EventTypeNormal, "StatusRestored",
-		"Restored the status that arrived from another cluster in place of the status of an earlier time",
+		"Restored the status that arrived from another cluster in place of an older status",
 	},
 	pivot.Keep: {
 		corev1.EventTypeWarning, "ArrivalHeld",

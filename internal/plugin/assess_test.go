@@ -130,7 +130,7 @@ func TestBroughtBy(t *testing.T) {
 			"the source has no record of a move",
 		},
 		"Incomplete": {
-			"a Machine is on neither side", nothing(), recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`), remembered, 1,
+			"a Machine is in neither cluster", nothing(), recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`), remembered, 1,
 			"Machine n existed when clusterctl began to copy",
 		},
 	} {

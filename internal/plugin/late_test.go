@@ -80,7 +80,7 @@ func TestLateHosts(t *testing.T) {
 			want: []string{"late"},
 		},
 		"NotRecorded": {
-			reason: "BMO would begin anew", source: nothing().leftHost("late", unrecorded), want: []string{"late"},
+			reason: "BMO would inspect and provision the host again", source: nothing().leftHost("late", unrecorded), want: []string{"late"},
 			refused: []pivot.Code{pivot.CodeHostParking},
 		},
 		"Leaving": {reason: "clusterctl is deleting it", source: nothing().leftHost("late", leaving)},

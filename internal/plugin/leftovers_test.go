@@ -86,7 +86,7 @@ func TestTargetLeftovers(t *testing.T) {
 			reason: "clusterctl updates them", source: copied(false, "4", "m"), target: copied(true, "3", "m"),
 		},
 		"GivenUp": {
-			reason: "deleted in the source since: it would come alive",
+			reason: "controllers would reconcile an object that was deleted in the source",
 			source: copied(false, "4", "m"), target: copied(true, "3", "m", "n"), want: []string{"Machine n"},
 		},
 		"NoCluster": {
@@ -105,7 +105,7 @@ func TestTargetLeftovers(t *testing.T) {
 			want: []string{"BareMetalHost moved"},
 		},
 		"Half": {
-			reason: "the deletion would go on after the move", source: copied(false, "4", "m"),
+			reason: "the deletion would continue after the move", source: copied(false, "4", "m"),
 			target: copied(true, "3").put("Machine", going(named("m", "c"))), want: []string{"Machine m"},
 		},
 		"HostWithStatus": {

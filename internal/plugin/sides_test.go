@@ -87,7 +87,7 @@ func TestTakeover(t *testing.T) {
 	}{
 		"Claimed":  {"the next epoch after the recorded one", claimedSide(), nil, 8, nil},
 		"Copy":     {"a paused copy manages nothing", claimedSide(), managed(true, "7"), 8, nil},
-		"Gone":     {"the other cluster has nothing any more", claimedSide(), &sight{}, 8, nil},
+		"Gone":     {"the other cluster has no objects left", claimedSide(), &sight{}, 8, nil},
 		"Runs":     {"BMO would act on each host twice", claimedSide(), managed(false, "6"), 0, []pivot.Code{pivot.CodeInTarget}},
 		"Own":      {"nothing is to be taken over", managed(false, "4"), nil, 0, []pivot.Code{pivot.CodeWrongStage}},
 		"NoNumber": {"nothing is guessed", managed(false, "4").claimed("Another one manages it."), nil, 0, []pivot.Code{pivot.CodeMoveUnclear}},
@@ -160,7 +160,7 @@ func TestYieldObstacles(t *testing.T) {
 		"Leftover":   {"a paused copy", false, managed(true, "3"), nil, nil},
 		"Another":    {"the key is for another cluster", false, other, nil, nil},
 		"Undo":       {"nothing is under way", true, &sight{}, managed(false, "4"), nil},
-		"UndoBusy":   {"the next Ironic would begin anew", true, &sight{}, busy, []pivot.Code{pivot.CodeHostBusy}},
+		"UndoBusy":   {"the next Ironic would begin the operation again", true, &sight{}, busy, []pivot.Code{pivot.CodeHostBusy}},
 		"UndoNobody": {"the other cluster is not named", true, &sight{}, nil, nil},
 	} {
 		var got []pivot.Code

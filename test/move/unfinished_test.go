@@ -22,7 +22,7 @@ import (
 // unfinished are the stories of hosts and machines that change when a move begins.
 func unfinished(c *clusters) []story {
 	return []story{
-		{"keeps the hosts of Machines that a move would forget", func(ctx context.Context) {
+		{"keeps the hosts of Machines that a move would lose", func(ctx context.Context) {
 			w := c.world(ctx)
 			w.cluster(ctx, "cluster")
 			w.host(ctx, "cluster-0")
