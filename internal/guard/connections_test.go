@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
@@ -23,6 +27,12 @@ func TestConnectionsOfPods(t *testing.T) {
 	for name, leave := range map[string]func(*node){
 		"Unhealthy": func(n *node) { n.endIronic() },
 		"Ended":     func(n *node) { n.signal(syscall.SIGTERM) },
+		"Killed": func(n *node) {
+			n.signal(syscall.SIGKILL)
+			<-n.ended
+			eventually(t, generous, "the lease ends", noHolder(n))
+			n.start()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,36 +43,36 @@ func TestConnectionsOfPods(t *testing.T) {
 				n.write("etc/armed", "1\n")
 				n.startIronic()
 			}
-			pod := addPod(a, b)
+			pod, outside := addPod(a), l.addNode("outside").space
 			a.start()
 			eventually(t, generous, "the first node has the VIP", heldBy(a, a))
 			b.start()
 			eventually(t, generous, "the second node is ready", b.ready)
-			service := fmt.Sprintf("%s:7000", vip4)
-			accept(t, a.listen(":7000"))
-			accept(t, b.listen(":7000"))
-			var connection net.Conn
-			must(t, within(pod, func() (err error) {
-				connection, err = (&net.Dialer{Timeout: generous}).DialContext(context.Background(), "tcp4", service)
-				return err
-			}))
-			defer func() { _ = connection.Close() }()
-			echo(t, connection)
+			before := serveEcho(t, a)
+			serveEcho(t, b)
+			inPod, onNode, onNetwork := connect(t, pod), connect(t, a.space), connect(t, outside)
 
 			leave(a)
 			eventually(t, generous, "the second node has the VIP", heldBy(b, a, b))
-			_, err := connection.Write([]byte("x"))
-			must(t, err)
-			must(t, connection.SetReadDeadline(time.Now().Add(generous)))
-			if _, err := connection.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the client in the pod gets no answer of the next holder: %v", err)
+			for where, connection := range map[string]net.Conn{"in the pod": inPod, "on the node": onNode} {
+				must(t, connection.SetDeadline(time.Now().Add(generous)))
+				_, err := connection.Write([]byte("x"))
+				if err == nil {
+					_, err = connection.Read(make([]byte, 1))
+				}
+				if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the connection of the client %s does not end: %v", where, err)
+				}
+			}
+			if err := before.ending(onNetwork.LocalAddr()); err != nil {
+				t.Errorf("the connection of a client on the network of the VIP has ended: %v", err)
 			}
 		})
 	}
 }
 
-// addPod connects a network namespace to a node, which forwards its packets. The peer has a route to it.
-func addPod(on, peer *node) netns.NsHandle {
+// addPod connects a network namespace to a node, which forwards and masquerades its packets.
+func addPod(on *node) netns.NsHandle {
 	t := on.lab.t
 	t.Helper()
 	pod := newSpace(t)
@@ -80,19 +90,40 @@ func addPod(on, peer *node) netns.NsHandle {
 		must(t, at.links.AddrAdd(link, parsed))
 		must(t, at.links.LinkSetUp(link))
 	}
-	_, pods, err := net.ParseCIDR("10.244.0.0/24")
-	must(t, err)
 	must(t, inPod.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 244, 0, 1)}))
-	must(t, peer.links.RouteAdd(&netlink.Route{Dst: pods, Gw: net.ParseIP(on.address4.String())}))
 	must(t, within(on.space, func() error {
 		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600)
 	}))
+	rules, err := nftables.New(nftables.WithNetNSFd(int(on.space)))
+	must(t, err)
+	table := rules.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "pods"})
+	chain := rules.AddChain(&nftables.Chain{
+		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting,
+		Priority: nftables.ChainPriorityNATSource,
+	})
+	rules.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{10, 244, 0, 2}},
+		&expr.Masq{},
+	}})
+	must(t, rules.Flush())
 	return pod
 }
 
-// accept returns the bytes of all connections, until the test ends.
-func accept(t *testing.T, listener net.Listener) {
+const echoPort = 7000
+
+// echo is a service that returns the bytes of all connections.
+type echo struct {
+	mutex sync.Mutex
+	// endings has the errors of connections that have ended, by client.
+	endings map[string]error
+}
+
+// serveEcho runs the service on a node until the test ends.
+func serveEcho(t *testing.T, on *node) *echo {
 	t.Helper()
+	e := &echo{endings: map[string]error{}}
+	listener := on.listen(fmt.Sprintf(":%d", echoPort))
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -101,25 +132,49 @@ func accept(t *testing.T, listener net.Listener) {
 				return
 			}
 			t.Cleanup(func() { _ = connection.Close() })
-			go func() {
-				received := make([]byte, 1)
-				for {
-					if _, err := connection.Read(received); err != nil {
-						return
-					}
-					_, _ = connection.Write(received)
-				}
-			}()
+			go e.serve(connection)
 		}
 	}()
+	return e
 }
 
-// echo sends a byte, and waits until the service has returned it.
-func echo(t *testing.T, connection net.Conn) {
+func (e *echo) serve(connection net.Conn) {
+	received := make([]byte, 1)
+	for {
+		_, err := connection.Read(received)
+		if err == nil {
+			_, err = connection.Write(received)
+		}
+		if err != nil {
+			e.mutex.Lock()
+			e.endings[connection.RemoteAddr().String()] = err
+			e.mutex.Unlock()
+			return
+		}
+	}
+}
+
+// ending returns the error that has ended the connection of a client.
+func (e *echo) ending(client net.Addr) error {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.endings[client.String()]
+}
+
+// connect connects to the VIP from a namespace, and waits until the service has returned a byte.
+func connect(t *testing.T, from netns.NsHandle) net.Conn {
 	t.Helper()
+	var connection net.Conn
+	must(t, within(from, func() (err error) {
+		connection, err = (&net.Dialer{Timeout: generous}).DialContext(context.Background(), "tcp4",
+			netip.AddrPortFrom(vip4, echoPort).String())
+		return err
+	}))
+	t.Cleanup(func() { _ = connection.Close() })
+	must(t, connection.SetDeadline(time.Now().Add(generous)))
 	_, err := connection.Write([]byte("x"))
 	must(t, err)
-	must(t, connection.SetReadDeadline(time.Now().Add(generous)))
 	_, err = connection.Read(make([]byte, 1))
 	must(t, err)
+	return connection
 }

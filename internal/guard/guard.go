@@ -199,9 +199,7 @@ func (g *guard) prepare() error {
 		return err
 	}
 	if seen, err := address.Observe(g.settings.Interface); err == nil {
-		if !g.resume {
-			g.disconnect(seen.Index, virtualAddresses(g.settings))
-		}
+		g.disconnect(seen, virtualAddresses(g.settings))
 		// Before the first observation the node counts as deaf, which would end the term.
 		g.facts.setSeen(seen, virtualAddresses(g.settings), start)
 	}
@@ -216,21 +214,21 @@ func (g *guard) prepare() error {
 // leave records in the track files that the node does not hold the VIP.
 func (g *guard) leave() error {
 	err := errors.Join(g.release(), track.Replace(inState(g.settings, track.Term), []byte(term.Record{}.String())))
-	g.disconnect(g.facts.snapshot().seen.Index, virtualAddresses(g.settings))
+	g.disconnect(g.facts.snapshot().seen, virtualAddresses(g.settings))
 	g.log.Info("The guard ends", "error", err)
 	return err
 }
 
-// disconnect ends the connections of pods of this node to VIPs that have left it.
-func (g *guard) disconnect(index int, lost []netip.Addr) {
+// disconnect ends the connections of this node and its pods to VIPs that have left an interface.
+func (g *guard) disconnect(from address.Interface, lost []netip.Addr) {
 	if len(lost) == 0 {
 		return
 	}
-	ended, err := address.Disconnect(index, lost)
+	ended, err := from.Disconnect(lost)
 	if len(ended) > 0 {
-		g.log.Info("Ended the connections of pods of this node to a VIP that has left it", "clients", ended)
+		g.log.Info("Ended connections of this node and its pods to a VIP that has left it", "clients", ended)
 	}
-	g.logOnce("connections", "Cannot end the connections of pods of this node to a VIP that has left it", err)
+	g.logOnce("connections", "Cannot end connections of this node and its pods to a VIP that has left it", err)
 }
 
 // release removes the VIPs while no keepalived runs.

@@ -153,7 +153,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	listening, stop := 0, context.CancelFunc(func() {})
 	defer func() { stop() }()
 	changed := func(seen address.Interface) {
-		lost := seen.Lost(g.facts.snapshot().seen, virtualAddresses(settings))
+		before := g.facts.snapshot().seen
 		moved, arrived := g.facts.setSeen(seen, virtualAddresses(settings), time.Now())
 		if moved {
 			g.log.Info("The VIP", "held", seen.Has(virtualAddresses(settings)))
@@ -162,7 +162,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 			notify(g.arrived)
 		}
 		notify(g.update)
-		g.disconnect(seen.Index, lost)
+		g.disconnect(before, seen.Lost(before, virtualAddresses(settings)))
 		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
 			// The next holder must not receive old packets of this node.
 			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
