@@ -326,7 +326,7 @@ func TestDependence(t *testing.T) {
 			"the Ironic of the source serves the hosts", dependence{target: []operator{bmo(url)}, source: []operator{bmo(url)}, workloads: upstream},
 			[]pivot.Code{pivot.CodeIronicStillNeeded},
 			"source: Deployment baremetal-operator-system/ironic runs Ironic in the source, and BMO of the target " +
-				"(Deployment baremetal-operator-system/bmo) uses http://192.0.2.9:6385: give BMO of the target an Ironic that stays",
+				"(Deployment baremetal-operator-system/bmo) uses http://192.0.2.9:6385: give BMO of the target an Ironic outside of the source",
 		},
 		"OtherNames": {
 			"two URLs may lead to one Ironic", dependence{target: []operator{bmo(url)}, source: []operator{bmo("http://ironic.bmo.svc")}, workloads: upstream},

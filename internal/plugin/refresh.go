@@ -21,6 +21,10 @@ const (
 
 	// restartedAnnotation on the Pod template of a Deployment is that of kubectl rollout restart.
 	restartedAnnotation = "kubectl.kubernetes.io/restartedAt"
+
+	// lateFor is longer than BMO leaves an object of a host alone that it does not manage. An older object without a
+	// status is one for which BMO writes none.
+	lateFor = 15 * time.Minute
 )
 
 // refreshing is the command refresh.
@@ -43,12 +47,13 @@ type stale struct {
 	// subscriptions are BMCEventSubscriptions that the BMC does not have.
 	subscriptions []*bmov1alpha1.BMCEventSubscription
 
-	// operators are the Deployments of BMO to restart.
+	// operators are the Deployments of BMO to restart. If there are any, no subscription is annotated: BMO reconciles
+	// all of them when it starts, and a subscription that a restart interrupts could be created twice.
 	operators []operator
 }
 
-// refresh restarts BMO if firmware objects have no status, and annotates BMCEventSubscriptions that the BMC does not
-// have.
+// refresh restarts BMO if firmware objects have no status. Otherwise it annotates BMCEventSubscriptions that the BMC
+// does not have.
 func (c *refreshing) refresh(ctx context.Context) error {
 	var late stale
 	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
@@ -61,7 +66,11 @@ func (c *refreshing) refresh(ctx context.Context) error {
 		return err
 	}
 	stamp := c.now().UTC().Format(time.RFC3339)
-	for _, subscription := range late.subscriptions {
+	annotated := late.subscriptions
+	if len(late.operators) > 0 {
+		annotated = nil
+	}
+	for _, subscription := range annotated {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, subscription.UID, refreshedAnnotation, stamp)
 		err := c.act(func() error { return mergePatch(ctx, c.source.client, subscription, patch) },
 			"Had BMO reconcile BMCEventSubscription %s", subscription.Name)
@@ -91,8 +100,10 @@ func (s stale) intent() (intended intent) {
 		intended.objects = append(intended.objects, kindOf(object)+" "+object.Name)
 	}
 	intended.question = fmt.Sprintf("BMO reconciles %s.", pivot.Enumerate(intended.objects))
-	if len(s.operators) > 0 {
-		intended.question += " It restarts for this, and reconciles the hosts of all its namespaces."
+	for _, each := range s.operators {
+		intended.objects = append(intended.objects, "Deployment "+each.String())
+		intended.question += fmt.Sprintf(" Deployment %s restarts for this, and reconciles the hosts of all its namespaces.",
+			each)
 	}
 	return intended
 }
@@ -127,72 +138,81 @@ func (c *refreshing) judge(ctx context.Context) (stale, []pivot.Obstacle, error)
 			return stale{}, nil, c.source.blind(fmt.Errorf("listing %T: %w", list, err))
 		}
 	}
-	late, refusals := refreshable(around, settings.Items, components.Items, subscriptions.Items)
+	late, refusals := refreshable(around, c.now(), settings.Items, components.Items, subscriptions.Items)
 	return late, refusals, nil
 }
 
-// refreshable returns the objects that BMO reconciles late after a move, or why BMO does not reconcile them now. BMO
-// reconciles neither firmware objects nor subscriptions of a paused or detached host.
+// refreshable returns the objects that BMO reconciles late after a move, or why BMO does not reconcile them now. The
+// first row that matches counts.
 //
-//	hosts                    object                                                 result
-//	one arrives              any                                                    refused
-//	paused, detached, none   any                                                    nothing to do
-//	runs                     BMCEventSubscription without status.subscriptionID     is annotated
-//	runs                     firmware object without status, BMO runs               BMO is restarted
-//	runs                     firmware object without status, BMO does not run       refused
+//	hosts                             object                                               result
+//	one arrives, or has no status     any                                                  refused
+//	paused, detached, unmanaged       any                                                  nothing to do
+//	run                               firmware object without status, older than lateFor   nothing to do
+//	run                               firmware object without status, and BMO runs         BMO is restarted
+//	run                               firmware object without status, and BMO does not     refused
+//	run                               BMCEventSubscription without status.subscriptionID   is annotated without a restart
 func refreshable(
-	around *scope, settings []bmov1alpha1.HostFirmwareSettings, components []bmov1alpha1.HostFirmwareComponents,
-	subscriptions []bmov1alpha1.BMCEventSubscription,
+	around *scope, now time.Time, settings []bmov1alpha1.HostFirmwareSettings,
+	components []bmov1alpha1.HostFirmwareComponents, subscriptions []bmov1alpha1.BMCEventSubscription,
 ) (late stale, refusals []pivot.Obstacle) {
 	if refusals = arriving(around.sight); len(refusals) > 0 {
 		return stale{}, refusals
 	}
-	for i := range settings {
-		status := settings[i].Status
-		if around.manages(settings[i].Name) && hasNoStatus(status.LastUpdated, status.Conditions) {
-			late.firmware = append(late.firmware, &settings[i])
+	add := func(object client.Object, updated *metav1.Time, conditions []metav1.Condition) {
+		isLate := updated == nil && len(conditions) == 0 && now.Sub(object.GetCreationTimestamp().Time) < lateFor
+		if isLate && around.manages(object.GetName()) {
+			late.firmware = append(late.firmware, object)
 		}
+	}
+	for i := range settings {
+		add(&settings[i], settings[i].Status.LastUpdated, settings[i].Status.Conditions)
 	}
 	for i := range components {
-		status := components[i].Status
-		if around.manages(components[i].Name) && hasNoStatus(status.LastUpdated, status.Conditions) {
-			late.firmware = append(late.firmware, &components[i])
-		}
+		add(&components[i], components[i].Status.LastUpdated, components[i].Status.Conditions)
 	}
 	for i := range subscriptions {
-		if around.manages(subscriptions[i].Spec.HostName) && subscriptions[i].Status.SubscriptionID == "" {
+		if subscriptions[i].Status.SubscriptionID == "" && around.manages(subscriptions[i].Spec.HostName) {
 			late.subscriptions = append(late.subscriptions, &subscriptions[i])
 		}
 	}
-	if len(late.firmware) == 0 {
-		return late, nil
+	if len(late.firmware) > 0 {
+		late.operators, refusals = around.restartable()
 	}
-	late.operators = around.operators
-	return late, around.operatorObstacles()
+	return late, refusals
 }
 
-// arriving returns an obstacle for each host that is paused for the move.
+// restartable returns the Deployments of BMO, or why they cannot be restarted.
+func (s *scope) restartable() ([]operator, []pivot.Obstacle) {
+	if len(s.operators) == 0 {
+		return nil, []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeOperatorMissing, "restart BMO",
+			"no Deployment that watches namespace %s has the label %s=%s", s.namespace, operatorLabel, operatorValue)}
+	}
+	return s.operators, s.deadOperators()
+}
+
+// arriving returns an obstacle for each host that is paused for the move, or whose status BMO has not restored yet.
 func arriving(seen *sight) []pivot.Obstacle {
 	var found []pivot.Obstacle
-	for _, host := range summarize([]*sight{seen}).Hosts {
-		if arrives(host) {
-			found = append(found, pivot.AboutNamed("BareMetalHost", host.Namespace, host.Name).Blocks(pivot.CodeHostPaused,
-				"wait with pivot status --watch", "BareMetalHost %s is %s", host.Name, host.Phase))
+	for _, host := range seen.hosts {
+		about := pivot.About("BareMetalHost", host)
+		if view := viewOf(host, seen.around); arrives(view) {
+			found = append(found, about.Blocks(pivot.CodeHostPaused, "wait with pivot status --watch",
+				"BareMetalHost %s is %s", host.Name, view.Phase))
+		} else if seen.manages(host.Name) && host.Status.Provisioning.State == bmov1alpha1.StateNone {
+			found = append(found, about.Blocks(pivot.CodeHostBusy, "wait until BMO has written it",
+				"BareMetalHost %s has no status", host.Name))
 		}
 	}
 	return found
 }
 
-// manages returns true for the name of a host that is neither paused nor detached.
+// manages returns true for the name of a host that BMO manages.
 func (s *sight) manages(name string) bool {
 	return slices.ContainsFunc(s.hosts, func(host *bmov1alpha1.BareMetalHost) bool {
 		_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 		_, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]
-		return host.Name == name && !paused && !detached
+		return host.Name == name && !paused && !detached &&
+			host.Status.Provisioning.State != bmov1alpha1.StateUnmanaged
 	})
-}
-
-// hasNoStatus returns true for the fields of a status that BMO has not written.
-func hasNoStatus(updated *metav1.Time, conditions []metav1.Condition) bool {
-	return updated == nil && len(conditions) == 0
 }

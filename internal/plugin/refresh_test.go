@@ -3,6 +3,7 @@ package plugin
 import (
 	"slices"
 	"testing"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,30 +21,37 @@ func TestRefreshable(t *testing.T) {
 	now := metav1.Now()
 	const settings, components = "HostFirmwareSettings host", "HostFirmwareComponents host"
 	const subscription = "BMCEventSubscription events"
-	all := []string{settings, components, subscription}
+	hours := metav1.NewTime(now.Add(-time.Hour))
+	all := []string{settings, components, subscription, "Deployment /bmo"}
 	for name, tc := range map[string]struct {
 		reason     string
 		host       *bmov1alpha1.BareMetalHost
+		created    metav1.Time
 		reconciled bool
-		replicas   int32
+		operators  []int32
 		want       []string
-		restarts   bool
 		refused    []pivot.Code
 	}{
-		"Runs":       {"BMO has not looked since the move", build.Host("host", build.Provisioned()), false, 1, all, true, nil},
-		"Reconciled": {"BMO has reconciled all", build.Host("host", build.Provisioned()), true, 1, nil, false, nil},
-		"Arrives":    {"BMO reconciles it when it runs", build.Host("host", build.Provisioned(), paused), false, 1, nil, false, []pivot.Code{pivot.CodeHostPaused}},
-		"ByUser":     {"a user paused it", build.Host("host", build.Provisioned(), build.Paused("")), false, 1, nil, false, nil},
-		"Detached":   {"BMO does not manage it", build.Host("host", build.Provisioned(), detached), false, 1, nil, false, nil},
-		"Gone":       {"the host was deleted", build.Host("other", build.Provisioned()), false, 1, nil, false, nil},
-		"Down":       {"a restart starts no BMO", build.Host("host", build.Provisioned()), false, 0, all, true, []pivot.Code{pivot.CodeOperatorDown}},
+		"Runs":       {"BMO has not looked since the move", build.Host("host", build.Provisioned()), now, false, []int32{1}, all, nil},
+		"Reconciled": {"BMO has reconciled all", build.Host("host", build.Provisioned()), now, true, []int32{1}, nil, nil},
+		"Old":        {"BMO writes no status for its firmware", build.Host("host", build.Provisioned()), hours, false, []int32{1}, []string{subscription}, nil},
+		"Arrives":    {"BMO reconciles it when it runs", build.Host("host", build.Provisioned(), paused), now, false, []int32{1}, nil, []pivot.Code{pivot.CodeHostPaused}},
+		"NoStatus":   {"BMO has not restored the status yet", build.Host("host"), now, false, []int32{1}, nil, []pivot.Code{pivot.CodeHostBusy}},
+		"ByUser":     {"a user paused it", build.Host("host", build.Provisioned(), build.Paused("")), now, false, []int32{1}, nil, nil},
+		"Detached":   {"BMO does not manage it", build.Host("host", build.Provisioned(), detached), now, false, []int32{1}, nil, nil},
+		"Gone":       {"the host was deleted", build.Host("other", build.Provisioned()), now, false, []int32{1}, nil, nil},
+		"Down":       {"a restart starts no BMO", build.Host("host", build.Provisioned()), now, false, []int32{0}, all, []pivot.Code{pivot.CodeOperatorDown}},
+		"Unknown":    {"BMO runs without its label", build.Host("host", build.Provisioned()), now, false, nil, all[:3], []pivot.Code{pivot.CodeOperatorMissing}},
 	} {
 		around := &scope{sight: &sight{hosts: []*bmov1alpha1.BareMetalHost{tc.host}}}
-		around.operators = []operator{{Deployment: &appsv1.Deployment{
-			Status: appsv1.DeploymentStatus{AvailableReplicas: tc.replicas},
-		}}}
-		firmware := bmov1alpha1.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{Name: "host"}}
-		parts := bmov1alpha1.HostFirmwareComponents{ObjectMeta: metav1.ObjectMeta{Name: "host"}}
+		for _, available := range tc.operators {
+			around.operators = append(around.operators, operator{Deployment: &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "bmo"}, Status: appsv1.DeploymentStatus{AvailableReplicas: available},
+			}})
+		}
+		meta := metav1.ObjectMeta{Name: "host", CreationTimestamp: tc.created}
+		firmware := bmov1alpha1.HostFirmwareSettings{ObjectMeta: meta}
+		parts := bmov1alpha1.HostFirmwareComponents{ObjectMeta: meta}
 		events := bmov1alpha1.BMCEventSubscription{ObjectMeta: metav1.ObjectMeta{Name: "events"}}
 		events.Spec.HostName = "host"
 		if tc.reconciled {
@@ -51,11 +59,10 @@ func TestRefreshable(t *testing.T) {
 			parts.Status.Conditions = []metav1.Condition{{Type: "Valid"}}
 			events.Status.SubscriptionID = "1"
 		}
-		late, refusals := refreshable(around, []bmov1alpha1.HostFirmwareSettings{firmware},
+		late, refusals := refreshable(around, now.Time, []bmov1alpha1.HostFirmwareSettings{firmware},
 			[]bmov1alpha1.HostFirmwareComponents{parts}, []bmov1alpha1.BMCEventSubscription{events})
-		if got := late.intent().objects; !slices.Equal(got, tc.want) || (len(late.operators) > 0) != tc.restarts ||
-			!slices.Equal(codesOf(refusals), tc.refused) {
-			t.Errorf("%s: %s: got %v, %d operators, %v", name, tc.reason, got, len(late.operators), refusals)
+		if got := late.intent().objects; !slices.Equal(got, tc.want) || !slices.Equal(codesOf(refusals), tc.refused) {
+			t.Errorf("%s: %s: got %v, %v", name, tc.reason, got, refusals)
 		}
 	}
 }

@@ -308,12 +308,21 @@ func describeUnpausing(c *clusters) {
 			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
 		})
 		Expect(alone(ctx, w, "refresh --yes=false")).To(end(1, "not confirmed",
-			"BMO reconciles HostFirmwareSettings host; BMCEventSubscription events. It restarts"))
+			"BMO reconciles HostFirmwareSettings host; BMCEventSubscription events. Deployment "+operatorKey().String()+" restarts"))
 		Expect(alone(ctx, w, "refresh --dry-run")).To(end(0, "Dry run: Restarted Deployment "+operatorKey().String()))
 		Expect(restarts()).To(BeEmpty())
 		Expect(alone(ctx, w, "refresh -o json").decode()).To(And(HaveKeyWithValue("kind", "PivotRefresh"),
 			HaveKeyWithValue("done", true)))
-		Expect(restarts()).NotTo(BeEmpty())
+		restarted := restarts()
+		Expect(restarted).NotTo(BeEmpty())
+		Expect(w.client.Get(ctx, w.key("events"), events)).To(Succeed())
+		Expect(events.Annotations).To(BeEmpty(), "BMO reconciles it when it starts")
+
+		stage.ChangeStatus(ctx, w.client, w.key("host"), firmware, func(firmware *bmov1alpha1.HostFirmwareSettings) {
+			firmware.Status.LastUpdated = ptr.To(metav1.Now())
+		})
+		Expect(alone(ctx, w, "refresh")).To(end(0, "Had BMO reconcile BMCEventSubscription events"))
+		Expect(restarts()).To(Equal(restarted))
 		Expect(w.client.Get(ctx, w.key("events"), events)).To(Succeed())
 		Expect(events.Annotations).To(HaveKey("infrastructure.cluster.x-k8s.io/refreshed-at"))
 	})
