@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,36 +32,36 @@ import (
 )
 
 // countRequests counts the requests that no cache answers. Live returns true for objects that no cache holds.
-func countRequests(requests *int, isLive func(object any) bool) interceptor.Funcs {
+func countRequests(requests *atomic.Int64, isLive func(object any) bool) interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption,
 		) error {
 			if isLive(object) {
-				*requests++
+				requests.Add(1)
 			}
 			return c.Get(ctx, key, object, options...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if isLive(list) {
-				*requests++
+				requests.Add(1)
 			}
 			return c.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			*requests++
+			requests.Add(1)
 			return c.Create(ctx, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 			options ...client.PatchOption,
 		) error {
-			*requests++
+			requests.Add(1)
 			return c.Patch(ctx, object, patch, options...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
 			options ...client.SubResourcePatchOption,
 		) error {
-			*requests++
+			requests.Add(1)
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
 		},
 	}
@@ -107,7 +108,7 @@ type idleCluster struct {
 }
 
 // planes returns the workload cluster. It counts requests that its cache does not answer.
-func (c idleCluster) planes(t *testing.T, requests *int) ControlPlanes {
+func (c idleCluster) planes(t *testing.T, requests *atomic.Int64) ControlPlanes {
 	t.Helper()
 	if !c.hasNodes {
 		return disconnected{}
@@ -163,7 +164,7 @@ func setControlPlane(t *testing.T, stored client.Client) {
 
 // reconciler returns a reconciler of a Metal3Cluster whose endpoint has a Secret of the user, and whose Cluster has a
 // control plane. It counts the live reads of control planes in planes as well.
-func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconciler, client.ObjectKey) {
+func (c idleCluster) reconciler(t *testing.T, requests, planes *atomic.Int64) (*Reconciler, client.ObjectKey) {
 	t.Helper()
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
@@ -176,7 +177,7 @@ func (c idleCluster) reconciler(t *testing.T, requests, planes *int) (*Reconcile
 	}
 	r.Live = interceptor.NewClient(watched, countRequests(requests, func(object any) bool {
 		if read, is := object.(*metav1.PartialObjectMetadata); is && read.Kind == "KubeadmControlPlane" {
-			*planes++
+			planes.Add(1)
 		}
 		return true
 	}))
@@ -227,7 +228,7 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				requests, planes := 0, 0
+				var requests, planes atomic.Int64
 				r, key := tc.reconciler(t, &requests, &planes)
 				ctx, cancel := context.WithCancel(t.Context())
 				for _, start := range []func(context.Context) error{r.Endpoints.Start, r.Nodes.Start} {
@@ -235,19 +236,21 @@ func TestAnIdleMetal3ClusterCostsFewRequests(t *testing.T) {
 				}
 				// The Secret is generated and the first results arrive.
 				reconcileFor(t, r, key, time.Minute)
-				requests, planes = 0, 0
+				requests.Store(0)
+				planes.Store(0)
 				reconciles := reconcileFor(t, r, key, time.Hour)
 				result, known := r.Nodes.Last(key, nodesTarget{cluster: key, clusterID: "c1"})
 				if tc.hasNodes && (!known || len(result.seen.Nodes) != 3 || result.seen.Nodes[2].Carries == tc.bare) {
 					t.Errorf("the nodes were not probed: %+v", result)
 				}
 				cancel()
-				t.Logf("%d requests, %d of them for the control plane, and %d reconciles in an hour", requests, planes, reconciles)
-				if planes == 0 {
+				t.Logf("%d requests, %d of them for the control plane, and %d reconciles in an hour",
+					requests.Load(), planes.Load(), reconciles)
+				if planes.Load() == 0 {
 					t.Error("the control plane was not read")
 				}
-				if requests > 2*60 {
-					t.Errorf("%d requests in an hour, want at most 2 a minute", requests)
+				if requests.Load() > 2*60 {
+					t.Errorf("%d requests in an hour, want at most 2 a minute", requests.Load())
 				}
 			})
 		})

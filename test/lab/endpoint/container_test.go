@@ -27,8 +27,8 @@ import (
 
 const (
 	nodeOfTest = "node-1"
-	// grace is the time for a container to end, less than in the pods.
-	grace = 10 * time.Second
+	// grace is the time for a container to end, that of the pod with Ironic.
+	grace = 30 * time.Second
 )
 
 // pod runs the containers of a manifest like a kubelet: with the root file system of the image, the volumes, the
