@@ -36,7 +36,7 @@ const (
 )
 
 // patiently returns the limit and the interval of Eventually. The limit is far above the duration on an idle machine.
-func patiently() []any { return []any{10 * time.Minute, 500 * time.Millisecond} }
+func patiently() []any { return []any{10 * time.Minute, 2 * time.Second} }
 
 // bed is the shared state of all stories.
 var bed struct {

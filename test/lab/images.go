@@ -164,7 +164,7 @@ func (l *Lab) packProgram(ctx context.Context, set binaries.Set, name, path, arc
 		return err
 	}
 	return image.Pack(image.Image{
-		Names: []string{name}, Entrypoint: []string{path}, User: unprivileged,
+		Names: []string{name}, Entrypoint: []string{path}, Environment: []string{image.FewCollections}, User: unprivileged,
 		Files: []image.File{{Path: path, From: filepath.Join(programs, set.Programs[0].Name)}},
 	}, archive)
 }
@@ -215,7 +215,7 @@ func (l *Lab) pack(ctx context.Context, program program, archive string) error {
 	}
 	return image.Pack(image.Image{
 		Names: []string{program.image}, Files: []image.File{{Path: program.path, From: binary}},
-		Entrypoint: []string{program.path}, User: unprivileged,
+		Entrypoint: []string{program.path}, Environment: []string{image.FewCollections}, User: unprivileged,
 	}, archive)
 }
 

@@ -200,7 +200,7 @@ func (l *Lab) source() components.Source {
 func (l *Lab) writeRepository(ctx context.Context) error {
 	var err error
 	l.clusterctlConfig, err = l.source().WriteRepository(ctx, components.Repository{
-		Folder: filepath.Join(l.folder, "repository"), Release: l.options.Release, AddressManager: true,
+		Folder: filepath.Join(l.folder, "repository"), Release: l.options.Release, AddressManager: true, PatientLeases: true,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the clusterctl repository: %w", err)

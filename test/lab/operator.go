@@ -158,6 +158,8 @@ func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.E
 				"IRONIC_ENDPOINT":    endpoint.URL,
 				"DEPLOY_KERNEL_URL":  files + "ironic-python-agent.kernel",
 				"DEPLOY_RAMDISK_URL": files + "ironic-python-agent.initramfs",
+				// As PatientLeases does for the other managers.
+				"LEASE_DURATION_SECONDS": "60", "RENEW_DEADLINE_SECONDS": "50", "RETRY_PERIOD_SECONDS": "8",
 			},
 		}, nil
 	case "Deployment":

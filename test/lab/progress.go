@@ -11,7 +11,7 @@ import (
 
 const (
 	// pollEvery is the interval between two checks of WaitFor.
-	pollEvery = 500 * time.Millisecond
+	pollEvery = 2 * time.Second
 
 	// progressEvery is the interval between two progress reports of WaitFor.
 	progressEvery = 10 * time.Second

@@ -138,6 +138,36 @@ func TestWriteRepository(t *testing.T) {
 	checkCore(t, filepath.Join(folder, "cluster-api", binaries.CAPIVersion, "core-components.yaml"))
 }
 
+func TestPatientLeases(t *testing.T) {
+	release := filepath.Join(t.TempDir(), "v1.15.0")
+	for _, name := range []string{"infrastructure-components.yaml", "metadata.yaml"} {
+		write(t, filepath.Join(release, name), "args:\n- --leader-elect\n- --v=0\n")
+	}
+	folder := t.TempDir()
+	if _, err := source(t).WriteRepository(t.Context(), components.Repository{
+		Folder: folder, Release: release, PatientLeases: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*", "*-components.yaml"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("components %v (%v), want those of 4 providers", files, err)
+	}
+	for _, file := range files {
+		var arguments []string
+		for line := range strings.Lines(string(read(t, file))) {
+			if argument := strings.TrimSpace(line); strings.Contains(argument, "leader-elect") && argument[0] == '-' {
+				arguments = append(arguments, strings.Trim(argument, `- "`))
+			}
+		}
+		if diff := cmp.Diff([]string{
+			"leader-elect", "leader-elect-lease-duration=60s", "leader-elect-renew-deadline=50s", "leader-elect-retry-period=8s",
+		}, arguments); diff != "" {
+			t.Errorf("arguments of %s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
 // checkFolder checks the requirements of clusterctl for the folder of a provider.
 func checkFolder(t *testing.T, url string) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,22 @@ type Repository struct {
 
 	// AddressManager adds the IP address manager.
 	AddressManager bool
+
+	// PatientLeases keeps the leases of leader election for a minute. A manager that waits for a processor otherwise ends
+	// after ten seconds, and starts again, which needs more of the processor.
+	PatientLeases bool
+}
+
+// elected matches the argument of a manager with leader election, which is off by default.
+var elected = regexp.MustCompile(`(?m)^( *- )"?--leader-elect"?$`)
+
+// components returns the components of a provider as the repository has them.
+func (r Repository) components(content []byte) []byte {
+	if !r.PatientLeases {
+		return content
+	}
+	return elected.ReplaceAll(content, []byte("${0}\n${1}--leader-elect-lease-duration=60s\n"+
+		"${1}--leader-elect-renew-deadline=50s\n${1}--leader-elect-retry-period=8s"))
 }
 
 // entry is a provider in a clusterctl.yaml.
@@ -112,14 +129,14 @@ func (s Source) WriteRepository(ctx context.Context, repository Repository) (str
 		return "", err
 	}
 	if repository.Release != "" {
-		added, err := copyRelease(folder, repository.Release)
+		added, err := repository.copyRelease(repository.Release)
 		if err != nil {
 			return "", fmt.Errorf("copying the release: %w", err)
 		}
 		config.Providers = append(config.Providers, added)
 	}
 	for _, earlier := range repository.Earlier {
-		if _, err := copyRelease(folder, earlier); err != nil {
+		if _, err := repository.copyRelease(earlier); err != nil {
 			return "", fmt.Errorf("copying the release: %w", err)
 		}
 	}
@@ -154,7 +171,7 @@ func (s Source) writeProviders(ctx context.Context, repository Repository) ([]en
 	for i, provider := range providers {
 		work.Go(func() error {
 			var err error
-			if entries[i], err = provider.write(ctx, kustomize, repository.Folder, modules[i]); err != nil {
+			if entries[i], err = provider.write(ctx, kustomize, repository, modules[i]); err != nil {
 				return fmt.Errorf("writing %s: %w", provider.label(), err)
 			}
 			return nil
@@ -187,8 +204,8 @@ func (s Source) kustomize(ctx context.Context) (string, error) {
 func (p provider) label() string { return clusterctlv1.ManifestLabel(p.name, p.kind) }
 
 // write builds the components of a provider, and copies the metadata of its module.
-func (p provider) write(ctx context.Context, kustomize, folder string, from module) (entry, error) {
-	target := filepath.Join(folder, p.label(), from.Version)
+func (p provider) write(ctx context.Context, kustomize string, to Repository, from module) (entry, error) {
+	target := filepath.Join(to.Folder, p.label(), from.Version)
 	if err := os.MkdirAll(target, folderMode); err != nil {
 		return entry{}, err
 	}
@@ -206,7 +223,7 @@ func (p provider) write(ctx context.Context, kustomize, folder string, from modu
 	content = strings.ReplaceAll(content, p.image, p.release+":"+from.Version)
 	content = strings.ReplaceAll(content, "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
 	components := filepath.Join(target, p.file)
-	if err := os.WriteFile(components, []byte(content), fileMode); err != nil {
+	if err := os.WriteFile(components, to.components([]byte(content)), fileMode); err != nil {
 		return entry{}, err
 	}
 	err := copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
@@ -235,7 +252,7 @@ func (s Source) writeCertManager(ctx context.Context, folder string) (certManage
 	return certManager{URL: "file://" + path, Version: CertManagerVersion}, os.WriteFile(path, content.Bytes(), fileMode)
 }
 
-func copyRelease(folder, release string) (entry, error) {
+func (r Repository) copyRelease(release string) (entry, error) {
 	const components = "infrastructure-components.yaml"
 	release, err := filepath.Abs(release)
 	if err != nil {
@@ -252,12 +269,16 @@ func copyRelease(folder, release string) (entry, error) {
 		return entry{}, err
 	}
 	kind := clusterctlv1.InfrastructureProviderType
-	target := filepath.Join(folder, clusterctlv1.ManifestLabel("metal3", kind), filepath.Base(release))
+	target := filepath.Join(r.Folder, clusterctlv1.ManifestLabel("metal3", kind), filepath.Base(release))
 	if err := os.MkdirAll(target, folderMode); err != nil {
 		return entry{}, err
 	}
 	for _, file := range files {
-		if err := copyFile(file, filepath.Join(target, filepath.Base(file))); err != nil {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return entry{}, err
+		}
+		if err := os.WriteFile(filepath.Join(target, filepath.Base(file)), r.components(content), fileMode); err != nil {
 			return entry{}, err
 		}
 	}

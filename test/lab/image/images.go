@@ -28,7 +28,16 @@ const (
 
 	// unprivileged is the user of the managers of Cluster API.
 	unprivileged = "65532:65532"
+
+	// FewCollections is in the environment of the programs in Go: the machines of a lab share few processors and much
+	// memory, and an API server uses an eighth of its time to collect garbage otherwise.
+	FewCollections = "GOGC=300"
 )
+
+// patientMembers is the environment of etcd. A machine that waits for a processor for a second is not replaced as leader.
+func patientMembers() []string {
+	return []string{FewCollections, "ETCD_HEARTBEAT_INTERVAL=300", "ETCD_ELECTION_TIMEOUT=3000"}
+}
 
 // imageSources are part of the key of the images, because they define their content.
 //
@@ -90,8 +99,9 @@ func kubernetesImages(parts parts, root, version string) ([]Image, error) {
 	}
 	image := func(program, folder string, more ...File) Image {
 		return Image{
-			Names: []string{"registry.k8s.io/" + program + ":" + version},
-			Files: append(more, File{Path: programsFolder + program, From: filepath.Join(folder, program)}),
+			Names:       []string{"registry.k8s.io/" + program + ":" + version},
+			Files:       append(more, File{Path: programsFolder + program, From: filepath.Join(folder, program)}),
+			Environment: []string{FewCollections},
 		}
 	}
 	return []Image{
@@ -106,8 +116,9 @@ func kubernetesImages(parts parts, root, version string) ([]Image, error) {
 func sharedImages(parts parts) []Image {
 	return []Image{
 		{
-			Names: []string{"registry.k8s.io/etcd:" + binaries.EtcdVersion},
-			Files: []File{{Path: programsFolder + "etcd", From: filepath.Join(parts.control, "etcd")}},
+			Names:       []string{"registry.k8s.io/etcd:" + binaries.EtcdVersion},
+			Files:       []File{{Path: programsFolder + "etcd", From: filepath.Join(parts.control, "etcd")}},
+			Environment: patientMembers(),
 		},
 		{
 			Names: []string{
@@ -134,10 +145,11 @@ func nameServerImage(folder string) Image {
 func managerImages(folder string) []Image {
 	manager := func(image, program string) Image {
 		return Image{
-			Names:      []string{"registry.k8s.io/cluster-api/" + image + ":" + binaries.CAPIVersion},
-			Files:      []File{{Path: "/manager", From: filepath.Join(folder, program)}},
-			Entrypoint: []string{"/manager"},
-			User:       unprivileged,
+			Names:       []string{"registry.k8s.io/cluster-api/" + image + ":" + binaries.CAPIVersion},
+			Files:       []File{{Path: "/manager", From: filepath.Join(folder, program)}},
+			Entrypoint:  []string{"/manager"},
+			Environment: []string{FewCollections},
+			User:        unprivileged,
 		}
 	}
 	return []Image{
