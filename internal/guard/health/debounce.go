@@ -6,9 +6,11 @@ import "time"
 // rises, so that an unstable Ironic does not get the VIP.
 const (
 	downAfter = 2
-	slowAfter = 15
 	upAfter   = 3
 )
+
+// SlowPatience is how long the Ironic of a node without the VIP may be slow.
+const SlowPatience = 15 * time.Second
 
 // Patience is how long the Ironic of the VIP holder may fail: it may be slow, or its web server may restart. The loss
 // of the VIP would cost its database.
@@ -17,25 +19,24 @@ const Patience = 10 * time.Second
 // Debounce computes a verdict from checks. The zero value is unhealthy.
 type Debounce struct {
 	well bool
-	// good counts the consecutive successful checks, bad the failed ones since the last success, and missed the
-	// failed and slow ones.
-	good, bad, missed int
+	// good counts the consecutive successful checks, bad the failed ones since the last success. Slow ones are neither.
+	good, bad int
 
 	// last is the time of the last successful check.
 	last time.Time
 }
 
-// Add adds the result of a check, and whether the node holds the VIP. It returns the verdict.
+// Add adds the result of a check that ended now, and whether the node holds the VIP. It returns the verdict.
 func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	switch {
 	case failure == nil:
-		d.good, d.bad, d.missed, d.last = d.good+1, 0, 0, now
+		d.good, d.bad, d.last = d.good+1, 0, now
 	case IsSlow(failure):
-		d.good, d.missed = 0, d.missed+1
+		d.good = 0
 	default:
-		d.good, d.bad, d.missed = 0, d.bad+1, d.missed+1
+		d.good, d.bad = 0, d.bad+1
 	}
-	stays := d.bad < downAfter && d.missed < slowAfter
+	stays := d.bad < downAfter && now.Sub(d.last) < SlowPatience
 	if holding {
 		stays = now.Sub(d.last) < Patience
 	}

@@ -21,8 +21,9 @@ import (
 	"time"
 )
 
-// Timeout is the limit of one check with all its requests.
-const Timeout = 800 * time.Millisecond
+// Timeout is the limit of one check with all its requests. On a busy node, Ironic answers in seconds. Another holder
+// would start with an empty database, often on a node that is as busy. Two checks that time out take less than Patience.
+const Timeout = 4500 * time.Millisecond
 
 // Interval is the time between the starts of two checks.
 const Interval = time.Second

@@ -196,20 +196,23 @@ func TestDebounce(t *testing.T) {
 		"1110101010":  "0011111111",
 		"00000":       "00000",
 		"11100110111": "00110000001",
-		// Slow checks count only in large numbers, and do not replace failed ones.
-		"111s":                 "0011",
-		"1110s0":               "001110",
-		"1110s10":              "0011111",
-		"1s1s11":               "000000",
-		"111ssssssssssssss":    "00111111111111111",
-		"111sssssssssssssss":   "001111111111111110",
-		"111ssssssssssssss1ss": "00111111111111111111",
+		// Slow checks count only after some time, and do not replace failed ones.
+		"111s":      "0011",
+		"1110s0":    "001110",
+		"1110s10":   "0011111",
+		"1s1s11":    "000000",
+		"111sss":    "001111",
+		"111ssss":   "0011110",
+		"111sss1ss": "001111111",
+		"111ss0ss":  "00111110",
 	} {
 		outcomes := map[rune]error{'0': errors.New("no"), 's': &health.Failure{Reason: "Slow"}}
 		var debounce health.Debounce
 		var got strings.Builder
+		now := time.Unix(1000, 0)
 		for _, check := range checks {
-			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(outcomes[check], time.Now(), false)])
+			now = now.Add(map[bool]time.Duration{true: health.Timeout, false: health.Interval}[check == 's'])
+			got.WriteString(map[bool]string{true: "1", false: "0"}[debounce.Add(outcomes[check], now, false)])
 		}
 		if got.String() != want {
 			t.Errorf("checks %s: got %s, want %s", checks, got.String(), want)
@@ -227,11 +230,12 @@ func TestPatience(t *testing.T) {
 		holding bool
 		want    bool
 	}{
-		"holder":                    {health.Patience - 1, true, true},
-		"holder, too long":          {health.Patience, true, false},
-		"standby":                   {time.Second, false, false},
-		"standby after a resume":    {0, false, false},
-		"holder, just after a good": {0, true, true},
+		"holder":                     {health.Patience - 1, true, true},
+		"holder, too long":           {health.Patience, true, false},
+		"standby":                    {time.Second, false, false},
+		"standby after a resume":     {0, false, false},
+		"holder, after two timeouts": {2 * health.Timeout, true, true},
+		"holder, just after a good":  {0, true, true},
 	} {
 		var debounce health.Debounce
 		debounce.Resume(began)
