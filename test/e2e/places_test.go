@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
@@ -173,4 +174,18 @@ func (e *endpoint) restoreManagement(ctx context.Context) {
 	e.untilStarted(ctx, on)
 	e.untilGuardSays(ctx, "HandedOver")
 	e.untilHolder(ctx, infrav1.HolderControlPlane)
+	e.untilCalm(ctx)
+}
+
+// untilCalm waits until both API servers answer soon again. A machine that starts all pods of a management cluster uses
+// the processors for minutes, which the nodes share with it.
+func (e *endpoint) untilCalm(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		for _, cluster := range []*lab.Cluster{bed.lab.Management(), e.workload} {
+			asked := time.Now()
+			g.Expect(cluster.Client.List(ctx, &corev1.PodList{})).To(Succeed())
+			g.Expect(time.Since(asked)).To(BeNumerically("<", time.Second), cluster.Name)
+		}
+	}, patiently()[0], time.Second).MustPassRepeatedly(10).Should(Succeed())
 }

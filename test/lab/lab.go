@@ -207,8 +207,6 @@ func (l *Lab) addMachine(name string, number byte) error {
 		Claim: l.claim, Switch: l.network, Name: name, Number: number,
 		Dir: filepath.Join(l.folder, "machines", name), Root: l.root, Store: l.store, LinkStore: image.LinkStore,
 		Ramdisk: l.ramdiskFolder(),
-		// The nodes under test have timers of their own, and a management machine that starts uses all processors.
-		Yields: name == ManagementName,
 	})
 	if err != nil {
 		return err

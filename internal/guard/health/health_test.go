@@ -39,6 +39,7 @@ type ironic struct {
 	body        string
 	status      int
 	slow        bool
+	delay       time.Duration
 	cut         bool
 	certificate func(*x509.Certificate)
 	foreignCA   bool
@@ -66,6 +67,7 @@ func TestCheck(t *testing.T) {
 		"without images": {reason: "the check of images is optional", in: ironic{skipImages: true, images: map[string]int{"kernel": 404}}},
 		"no listener":    {reason: "no process listens", in: ironic{gone: true}, want: "Refused"},
 		"slow":           {reason: "hosts would wait too", in: ironic{slow: true}, want: "Slow"},
+		"late":           {reason: "the node is busy", in: ironic{delay: time.Second}},
 		"broken":         {reason: "Ironic without its database", in: ironic{status: 503}, want: "APIStatus"},
 		"no web server":  {reason: "hosts could not reach Ironic", in: ironic{webGone: true}, want: "Refused"},
 		"web server without Ironic": {
@@ -253,6 +255,7 @@ func TestPatience(t *testing.T) {
 // api is the Ironic API. A slow one blocks until it is released.
 func (in ironic) api(released <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		time.Sleep(in.delay)
 		switch {
 		case request.URL.Path != "/v1/drivers":
 			writer.WriteHeader(http.StatusTeapot)

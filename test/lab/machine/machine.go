@@ -49,9 +49,6 @@ type Spec struct {
 	// Ramdisk is the root file system for boots from a medium, with the program of BuildRamdisk. Empty means that the
 	// machine boots only from its disk.
 	Ramdisk string
-	// Yields gives the machine half the share of the processors that each other machine of the lab gets, while the others
-	// use them.
-	Yields bool
 	// ShutdownLimit is the time for a system to power itself off. Zero means 90 seconds.
 	ShutdownLimit time.Duration
 }

@@ -90,11 +90,6 @@ func (m *Machine) boot(ctx context.Context, plan Plan, again func(context.Contex
 			return err
 		}
 	}
-	if m.spec.Yields {
-		if err := m.group.Yield(); err != nil {
-			return err
-		}
-	}
 	if err := os.MkdirAll(m.path("root"), 0o755); err != nil {
 		return fmt.Errorf("creating a folder for mounts: %w", err)
 	}

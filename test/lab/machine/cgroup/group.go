@@ -79,22 +79,6 @@ func (g Group) Create() error {
 	return nil
 }
 
-// Yield halves the share of the processors that the processes of the group get while those of its siblings use them too.
-func (g Group) Yield() error {
-	for _, hierarchy := range g.hierarchies {
-		for name, half := range map[string]string{"cpu.shares": "512", "cpu.weight": "50"} {
-			file := filepath.Join(hierarchy.Mount, g.path, name)
-			if !exists(file) {
-				continue
-			}
-			if err := os.WriteFile(file, []byte(half), 0o644); err != nil {
-				return fmt.Errorf("setting %s of control group %s: %w", name, g.path, err)
-			}
-		}
-	}
-	return nil
-}
-
 // delegate enables, for the groups below a folder of version 2, every controller of the folder.
 func (h Hierarchy) delegate(folder string) error {
 	if h.Type != "cgroup2" {

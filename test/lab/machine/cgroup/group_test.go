@@ -65,23 +65,6 @@ func TestGroupKillsItsProcesses(t *testing.T) {
 	must(t, top.Remove(t.Context()))
 }
 
-func TestGroupYields(t *testing.T) {
-	group := open(t, "m3test-yields/inner")
-	must(t, group.Create())
-	must(t, group.Yield())
-	var shares []string
-	for _, folder := range group.Folders() {
-		for _, name := range []string{"cpu.shares", "cpu.weight"} {
-			if content, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
-				shares = append(shares, name+" "+strings.TrimSpace(string(content)))
-			}
-		}
-	}
-	if got := strings.Join(shares, ", "); got != "cpu.shares 512" && got != "cpu.weight 50" {
-		t.Errorf("got %q, want half of the default of one version of control groups", got)
-	}
-}
-
 func TestPathsOutsideOfTheTopAreRefused(t *testing.T) {
 	for _, path := range []string{"", ".", "..", "/etc", "a/../../b"} {
 		if _, err := cgroup.Open(path); err == nil {
