@@ -147,15 +147,16 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 }
 
 // planE2E runs the release and the moves on API servers, and then the stories with the label spine: nodes that start
-// use all processors of a small machine for minutes, in which tests beside them miss their time limits. It runs nothing
-// else if the user chose stories.
+// use all processors of a small machine for minutes, in which tests beside them miss their time limits. For the same
+// reason the spine has one control-plane node. The nightly tier has three. It runs nothing else if the user chose
+// stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}
 	}
 	steps := onAPIServer()
 	steps[1].beside = true
-	steps = append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine"))
+	steps = append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine", "-e2e.control-planes=1"))
 	return &tier{name: "e2e", steps: steps}
 }
 

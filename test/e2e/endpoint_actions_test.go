@@ -214,7 +214,7 @@ func (e *endpoint) replaceMachine(ctx context.Context, node string) {
 	Expect(e.Delete(ctx, lost)).To(Succeed())
 	Eventually(func(g Gomega) {
 		machines := e.machines(ctx, g)
-		g.Expect(machines).To(And(HaveLen(controlPlanes), Not(ContainElement(HaveField("Name", lost.Name))),
+		g.Expect(machines).To(And(HaveLen(*controlPlanes), Not(ContainElement(HaveField("Name", lost.Name))),
 			HaveEach(HaveField("Status.Phase", BeEquivalentTo(clusterv1.MachinePhaseRunning)))))
 	}, patiently()...).Should(Succeed())
 }
@@ -224,7 +224,7 @@ func (e *endpoint) untilReplaced(ctx context.Context, before []string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		after := e.machines(ctx, g)
-		g.Expect(after).To(HaveLen(controlPlanes))
+		g.Expect(after).To(HaveLen(*controlPlanes))
 		for _, machine := range after {
 			g.Expect(before).NotTo(ContainElement(machine.Name))
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)

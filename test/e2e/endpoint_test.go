@@ -78,7 +78,7 @@ func describeBeginning(e *endpoint) {
 	}, Label(spine))
 
 	e.story("belongs to a cluster that clusterctl describes as available", unarmed, unarmed, func(ctx context.Context) {
-		expectDescribed(ctx, e.home, endpointCluster, controlPlanes)
+		expectDescribed(ctx, e.home, endpointCluster, *controlPlanes)
 	}, Label(spine))
 
 	e.story("stays with the management cluster when nodes are armed", unarmed, armed, func(ctx context.Context) {
@@ -167,9 +167,6 @@ func describeNodes(e *endpoint) {
 const (
 	endpointCluster = "endpoint"
 
-	// controlPlanes is the number of control-plane nodes. They survive the loss of one.
-	controlPlanes = 3
-
 	// staticPods is the number of static pods on each of them: keepalived, Ironic and DHCP.
 	staticPods = 3
 
@@ -226,12 +223,12 @@ func (e *endpoint) create(ctx context.Context) {
 	var err error
 	e.seen, err = bed.lab.WatchIronic(context.WithoutCancel(ctx))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(bed.lab.CreateCluster(ctx, endpointCluster, controlPlanes)).To(Succeed())
+	Expect(bed.lab.CreateCluster(ctx, endpointCluster, *controlPlanes)).To(Succeed())
 	Eventually(func(g Gomega) {
 		g.Expect(e.hosts(ctx, g)).To(ContainElement(HaveField("Spec.ConsumerRef", Not(BeNil()))))
 	}, patiently()[0], often).Should(Succeed())
 	killManager(ctx)
-	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
+	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, *controlPlanes, storyLimit)).To(Succeed())
 	e.workload, err = bed.lab.Workload(ctx, endpointCluster)
 	Expect(err).NotTo(HaveOccurred())
 	for _, machine := range e.machines(ctx, Default) {
@@ -341,7 +338,7 @@ func (e *endpoint) untilPodsReady(ctx context.Context) {
 		var pods corev1.PodList
 		g.Expect(e.workload.Client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
 			client.HasLabels{ironic.ComponentLabel})).To(Succeed())
-		g.Expect(pods.Items).To(HaveLen(staticPods * controlPlanes))
+		g.Expect(pods.Items).To(HaveLen(staticPods * *controlPlanes))
 		for _, pod := range pods.Items {
 			g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady),
 				HaveField("Status", corev1.ConditionTrue))), pod.Name)
@@ -410,18 +407,18 @@ func (e *endpoint) untilHostsKnown(ctx context.Context) {
 		var cluster infrav1.Metal3Cluster
 		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &cluster)).To(Succeed())
 		g.Expect(cluster.Status.Ironic).NotTo(BeNil())
-		g.Expect(cluster.Status.Ironic.KnownHosts).To(HaveValue(BeNumerically("==", controlPlanes+e.workers)))
+		g.Expect(cluster.Status.Ironic.KnownHosts).To(HaveValue(BeNumerically("==", *controlPlanes+e.workers)))
 	}, patiently()...).Should(Succeed())
 }
 
 // settle waits until every node can claim the VIP and may be lost.
 func (e *endpoint) settle(ctx context.Context) {
 	GinkgoHelper()
-	Expect(bed.lab.WaitForNodes(ctx, e.workload, controlPlanes, storyLimit)).To(Succeed())
+	Expect(bed.lab.WaitForNodes(ctx, e.workload, *controlPlanes, storyLimit)).To(Succeed())
 	for _, node := range e.nodes(ctx) {
 		e.eventually(ctx, node, "ironic-ok", "1")
 		e.eventually(ctx, node, "armed", "1")
 	}
-	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, controlPlanes, storyLimit)).To(Succeed())
+	Expect(bed.lab.WaitForMachines(ctx, endpointCluster, *controlPlanes, storyLimit)).To(Succeed())
 	e.untilHostsKnown(ctx)
 }

@@ -69,7 +69,7 @@ func (e *endpoint) beginHeldDeletion(ctx context.Context, to *lab.Cluster) *jour
 	Eventually(func(g Gomega) {
 		var machines clusterv1.MachineList
 		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(And(HaveLen(controlPlanes+e.workers),
+		g.Expect(machines.Items).To(And(HaveLen(*controlPlanes+e.workers),
 			ContainElement(HaveField("Annotations", HaveKey(infrav1.DeleteForMoveAnnotation)))))
 	}, patiently()...).Should(Succeed())
 	Expect(started.ended).NotTo(Receive(), "clusterctl has ended")

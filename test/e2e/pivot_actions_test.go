@@ -109,7 +109,7 @@ func (e *endpoint) untilSettled(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		var machines clusterv1.MachineList
 		g.Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(HaveLen(controlPlanes + e.workers + e.company))
+		g.Expect(machines.Items).To(HaveLen(*controlPlanes + e.workers + e.company))
 		for _, machine := range machines.Items {
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
 			available := isTrue(machine.Status.Conditions, clusterv1.AvailableCondition)
@@ -158,7 +158,7 @@ func (e *endpoint) untilArmed(ctx context.Context) {
 		var infra infrav1.Metal3Cluster
 		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: lab.Namespace, Name: endpointCluster}, &infra)).To(Succeed())
 		g.Expect(infra.Status.Ironic).NotTo(BeNil())
-		g.Expect(infra.Status.Ironic.Nodes).To(And(HaveLen(controlPlanes), HaveEach(And(
+		g.Expect(infra.Status.Ironic.Nodes).To(And(HaveLen(*controlPlanes), HaveEach(And(
 			HaveField("Armed", HaveValue(BeTrue())), HaveField("PodsReady", HaveValue(BeTrue()))))))
 	}, patiently()...).Should(Succeed())
 }
@@ -323,7 +323,7 @@ func (e *endpoint) comeHome(ctx context.Context) {
 		// The cluster is still managed in the source, unless clusterctl has begun to delete.
 		var machines clusterv1.MachineList
 		Expect(e.List(ctx, &machines, client.InNamespace(lab.Namespace))).To(Succeed())
-		Expect(machines.Items).To(HaveLen(controlPlanes+e.workers+e.company), "a move was lost while it deleted")
+		Expect(machines.Items).To(HaveLen(*controlPlanes+e.workers+e.company), "a move was lost while it deleted")
 	}
 	e.unpause(ctx)
 	if e.home == e.workload {

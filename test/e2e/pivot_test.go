@@ -68,7 +68,7 @@ func describePivot(e *endpoint) {
 		lost := e.holder(ctx)
 		e.replaceMachine(ctx, lost)
 		e.untilReadyAgain(ctx)
-	}, Label(spine))
+	})
 
 	e.story("survives a rollout of the control plane to cold standby", alone, alone, func(ctx context.Context) {
 		before := e.machineNames(ctx)
@@ -182,7 +182,7 @@ func describeReturn(e *endpoint) {
 			Expect(bed.lab.Upgrade(ctx, e.home)).To(Succeed())
 			e.untilSettled(ctx)
 			e.untilArmed(ctx)
-			known := fmt.Sprintf("Its Ironic knows %[1]d of %[1]d hosts after", controlPlanes+e.workers)
+			known := fmt.Sprintf("Its Ironic knows %[1]d of %[1]d hosts after", *controlPlanes+e.workers)
 			Expect(e.demote(ctx)).To(ended(0, "holds the endpoint after", known))
 			e.untilHolder(ctx, infrav1.HolderControlPlane)
 			e.untilHostsKnown(ctx)

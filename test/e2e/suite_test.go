@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +35,10 @@ const (
 	// stopLimit is the time limit for the removal of the lab.
 	stopLimit = 5 * time.Minute
 )
+
+// controlPlanes is the number of control-plane nodes of the cluster with an Ironic endpoint. Three survive the loss of one.
+// The spine requires one.
+var controlPlanes = flag.Int("e2e.control-planes", 3, "Number of control-plane nodes. The spine requires 1, other stories 3.")
 
 // patiently returns the limit and the interval of Eventually. The limit is far above the duration on an idle machine.
 func patiently() []any { return []any{10 * time.Minute, 2 * time.Second} }
