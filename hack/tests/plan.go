@@ -156,7 +156,8 @@ func planE2E(chosen options) *tier {
 	}
 	steps := onAPIServer()
 	steps[1].beside = true
-	steps = append(steps, endToEnd("the story on real nodes", onNodes[:1], "-ginkgo.label-filter=spine", "-e2e.control-planes=1"))
+	steps = append(steps, endToEnd("the spine on real nodes", onNodes[:1],
+		"-ginkgo.label-filter=spine", "-e2e.control-planes=1"))
 	return &tier{name: "e2e", steps: steps}
 }
 

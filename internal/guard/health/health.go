@@ -22,7 +22,7 @@ import (
 )
 
 // Timeout is the limit of one check with all its requests. On a busy node, Ironic answers in seconds. Another holder
-// would start with an empty database, often on a node that is as busy. Two checks that time out take less than Patience.
+// would start with an empty database, often on a node that is as busy. Two such checks take less time than Patience.
 const Timeout = 4500 * time.Millisecond
 
 // Interval is the time between the starts of two checks.

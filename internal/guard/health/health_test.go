@@ -255,7 +255,7 @@ func TestPatience(t *testing.T) {
 // api is the Ironic API. A slow one blocks until it is released.
 func (in ironic) api(released <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
-		time.Sleep(in.delay)
+		<-time.After(in.delay)
 		switch {
 		case request.URL.Path != "/v1/drivers":
 			writer.WriteHeader(http.StatusTeapot)

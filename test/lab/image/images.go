@@ -34,7 +34,7 @@ const (
 	FewCollections = "GOGC=300"
 )
 
-// patientMembers is the environment of etcd. A machine that waits for a processor for a second is not replaced as leader.
+// patientMembers is the environment of etcd. A leader that waits for a processor for a second is not replaced.
 func patientMembers() []string {
 	return []string{FewCollections, "ETCD_HEARTBEAT_INTERVAL=300", "ETCD_ELECTION_TIMEOUT=3000"}
 }
