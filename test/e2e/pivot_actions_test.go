@@ -88,8 +88,7 @@ func (e *endpoint) untilReadyForMove(ctx context.Context, to *lab.Cluster) {
 	}, patiently()...).Should(Succeed())
 	// BMO is not ready at once if the nodes of the target have just started.
 	Expect(bed.lab.WaitForDeployments(ctx, to, client.InNamespace(lab.OperatorNamespace))).To(Succeed())
-	// Nodes that have just started leave the API servers little time of the processors.
-	Eventually(func() ran { return e.pivot(ctx, to, "preflight") }, patiently()[0], calm).Should(ended(0, "Ready: "))
+	Expect(e.pivot(ctx, to, "preflight")).To(ended(0, "Ready: "))
 }
 
 // clusterIn returns the Cluster if it is in that cluster, and nil otherwise.

@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 )
 
 const (
@@ -159,7 +160,9 @@ func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.E
 				"DEPLOY_KERNEL_URL":  files + "ironic-python-agent.kernel",
 				"DEPLOY_RAMDISK_URL": files + "ironic-python-agent.initramfs",
 				// As PatientLeases does for the other managers.
-				"LEASE_DURATION_SECONDS": "60", "RENEW_DEADLINE_SECONDS": "50", "RETRY_PERIOD_SECONDS": "8",
+				"LEASE_DURATION_SECONDS": components.LeaseSeconds,
+				"RENEW_DEADLINE_SECONDS": components.RenewSeconds,
+				"RETRY_PERIOD_SECONDS":   components.RetrySeconds,
 			},
 		}, nil
 	case "Deployment":

@@ -43,16 +43,23 @@ type Repository struct {
 	PatientLeases bool
 }
 
+// The times of PatientLeases in seconds.
+const (
+	LeaseSeconds = "60"
+	RenewSeconds = "50"
+	RetrySeconds = "8"
+)
+
 // elected matches the argument of a manager with leader election, which is off by default.
 var elected = regexp.MustCompile(`(?m)^( *- )"?--leader-elect"?$`)
 
-// components returns the components of a provider as the repository has them.
-func (r Repository) components(content []byte) []byte {
-	if !r.PatientLeases {
-		return content
+// write writes a file of a provider.
+func (r Repository) write(path string, content []byte) error {
+	if r.PatientLeases {
+		content = elected.ReplaceAll(content, []byte("${0}\n${1}--leader-elect-lease-duration="+LeaseSeconds+"s\n"+
+			"${1}--leader-elect-renew-deadline="+RenewSeconds+"s\n${1}--leader-elect-retry-period="+RetrySeconds+"s"))
 	}
-	return elected.ReplaceAll(content, []byte("${0}\n${1}--leader-elect-lease-duration=60s\n"+
-		"${1}--leader-elect-renew-deadline=50s\n${1}--leader-elect-retry-period=8s"))
+	return os.WriteFile(path, content, fileMode)
 }
 
 // entry is a provider in a clusterctl.yaml.
@@ -223,10 +230,10 @@ func (p provider) write(ctx context.Context, kustomize string, to Repository, fr
 	content = strings.ReplaceAll(content, p.image, p.release+":"+from.Version)
 	content = strings.ReplaceAll(content, "imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
 	components := filepath.Join(target, p.file)
-	if err := os.WriteFile(components, to.components([]byte(content)), fileMode); err != nil {
+	if err := to.write(components, []byte(content)); err != nil {
 		return entry{}, err
 	}
-	err := copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
+	err := to.copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
 	return entry{Name: p.name, Type: p.kind, URL: "file://" + components}, err
 }
 
@@ -274,21 +281,17 @@ func (r Repository) copyRelease(release string) (entry, error) {
 		return entry{}, err
 	}
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return entry{}, err
-		}
-		if err := os.WriteFile(filepath.Join(target, filepath.Base(file)), r.components(content), fileMode); err != nil {
+		if err := r.copyFile(file, filepath.Join(target, filepath.Base(file))); err != nil {
 			return entry{}, err
 		}
 	}
 	return entry{Name: "metal3", Type: kind, URL: "file://" + filepath.Join(target, components)}, nil
 }
 
-func copyFile(from, to string) error {
+func (r Repository) copyFile(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, fileMode)
+	return r.write(to, content)
 }
