@@ -36,6 +36,10 @@ const (
 	// moved or restored without its status.
 	HostNotReportedReason = "BareMetalHostNotReported"
 
+	// HealthCheckReportMissingReason is used when the Machine has lost the report of its MachineHealthCheck. The
+	// Metal3Remediation is deleted, so that the MachineHealthCheck creates it again.
+	HealthCheckReportMissingReason = "HealthCheckReportMissing"
+
 	// ManagementClusterAtRiskReason is used while the reboot of a node would stop the management cluster.
 	ManagementClusterAtRiskReason = "ManagementClusterAtRisk"
 

@@ -256,3 +256,34 @@ func TestWithoutOrphans(t *testing.T) {
 		})
 	}
 }
+
+func TestIsForgotten(t *testing.T) {
+	deleted := metav1.Unix(1, 0)
+	cases := map[string]struct {
+		edit func(request *infrav1.Metal3Remediation, owner *clusterv1.Machine)
+		want bool
+	}{
+		"NoReport": {func(*infrav1.Metal3Remediation, *clusterv1.Machine) {}, true},
+		"ByUser":   {func(request *infrav1.Metal3Remediation, _ *clusterv1.Machine) { request.Annotations = nil }, false},
+		"Deleting": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) { owner.DeletionTimestamp = &deleted }, false},
+		"Unhealthy": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
+			owner.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse}}
+		}, false},
+		"Healthy": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
+			owner.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue}}
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			request, owner := &infrav1.Metal3Remediation{}, &clusterv1.Machine{}
+			request.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "template"}
+			tc.edit(request, owner)
+			if got := remediation.IsForgotten(request, owner); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+	if remediation.IsForgotten(&infrav1.Metal3Remediation{}, nil) {
+		t.Error("no Machine has lost a report")
+	}
+}

@@ -53,7 +53,9 @@ func isOutOfService(taint corev1.Taint) bool {
 	return taint.Key == outOfService.Key && taint.Effect == outOfService.Effect
 }
 
-// Remaining returns the pods and volumes that have not left a Node with the taint, except for pods that stay.
+// Remaining returns the pods and volumes that have not left a Node with the taint, except for pods that stay. If such a
+// pod uses a persistent volume, Remaining omits all volumes: Kubernetes keeps this volume attached, and a pod does not
+// name its volumes as the Node does.
 //
 //	pod                                 leaves
 //	is being deleted                    yes
@@ -63,12 +65,16 @@ func isOutOfService(taint corev1.Taint) bool {
 //	any other                           yes
 func Remaining(node *corev1.Node, pods []corev1.Pod) []string {
 	var names []string
+	volumes := node.Status.VolumesAttached
 	for i := range pods {
-		if leaves(&pods[i]) {
+		switch {
+		case leaves(&pods[i]):
 			names = append(names, "Pod "+pods[i].Namespace+"/"+pods[i].Name)
+		case slices.ContainsFunc(pods[i].Spec.Volumes, isPersistent):
+			volumes = nil
 		}
 	}
-	for _, volume := range node.Status.VolumesAttached {
+	for _, volume := range volumes {
 		names = append(names, "volume "+string(volume.Name))
 	}
 	slices.Sort(names)
@@ -87,6 +93,10 @@ func leaves(pod *corev1.Pod) bool {
 	default:
 		return !slices.ContainsFunc(pod.Spec.Tolerations, toleratesForEver)
 	}
+}
+
+func isPersistent(volume corev1.Volume) bool {
+	return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
 }
 
 func toleratesForEver(toleration corev1.Toleration) bool {

@@ -78,6 +78,33 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
+// TestRemainingVolumes has one attached volume, and one pod that may use it.
+func TestRemainingVolumes(t *testing.T) {
+	node := &corev1.Node{Status: corev1.NodeStatus{VolumesAttached: []corev1.AttachedVolume{{Name: "csi^1"}}}}
+	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
+	ephemeral := corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}
+	stays := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	cases := map[string]struct {
+		tolerations []corev1.Toleration
+		volume      corev1.VolumeSource
+		want        []string
+	}{
+		"Leaves":         {nil, claim, []string{"Pod ns/pod", "volume csi^1"}},
+		"Stays":          {stays, claim, nil},
+		"StaysEphemeral": {stays, ephemeral, nil},
+		"StaysWithout":   {stays, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, []string{"volume csi^1"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod"}}
+			pod.Spec.Tolerations, pod.Spec.Volumes = tc.tolerations, []corev1.Volume{{Name: "data", VolumeSource: tc.volume}}
+			if diff := cmp.Diff(tc.want, remediation.Remaining(node, []corev1.Pod{pod})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestBackup(t *testing.T) {
 	request := &infrav1.Metal3Remediation{}
 	before := &corev1.Node{ObjectMeta: metav1.ObjectMeta{

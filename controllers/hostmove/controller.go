@@ -182,7 +182,7 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 		return facts, err
 	}
 	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, workload.OfHost(host), tenant.Since)
-	if errors.Is(err, workload.ErrUnreachable) || errors.Is(err, workload.ErrNoAnswer) {
+	if workload.IsUnreachable(err) {
 		facts.Unknown, err = true, nil
 	}
 	return facts, err

@@ -74,7 +74,7 @@ type Reconciler struct {
 	memory flow.Memory
 }
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters;metal3machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
@@ -117,9 +117,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
+// isFiltered returns true if another manager reconciles the remediation. Without its Metal3Machine, a remediation that
+// has begun can only be deleted.
 func (r *Reconciler) isFiltered(s *scope) bool {
-	return r.WatchFilter != "" && !labels.HasWatchLabel(s.request, r.WatchFilter) &&
-		(s.machine == nil || !labels.HasWatchLabel(s.machine, r.WatchFilter))
+	switch {
+	case r.WatchFilter == "", labels.HasWatchLabel(s.request, r.WatchFilter):
+		return false
+	case s.machine != nil:
+		return !labels.HasWatchLabel(s.machine, r.WatchFilter)
+	default:
+		return s.request.DeletionTimestamp.IsZero()
+	}
 }
 
 // route returns the stages of a reconcile.
@@ -135,8 +143,9 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{rebooted.Stage(r.replace)}
 	default:
 		return []flow.Stage[*scope]{
+			rebooted.Stage(r.renew),
 			rebooted.Stage(r.suspending(r.checkFacts)),
-			rebooted.Stage(r.suspending(r.protect)),
+			rebooted.Stage(r.protectTry),
 			rebooted.Stage(r.advance),
 			rebooted.Stage(r.escalate),
 			rebooted.Stage(r.powerOff),

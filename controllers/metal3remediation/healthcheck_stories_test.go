@@ -60,21 +60,7 @@ func describeHealthChecks(s *suite) {
 		Expect(w.request(ctx, Default).Spec.Strategy).To(HaveValue(HaveField("RetryLimit", BeEquivalentTo(1))))
 		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
 
-		w.passes(ctx, timeout+time.Second)
-		Eventually(func(g Gomega) {
-			status := w.request(ctx, g).Status
-			g.Expect(status.RetryCount).To(BeEquivalentTo(1))
-			g.Expect(status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
-		}).Should(Succeed())
-		Expect(w.machines(ctx, Default)).To(ConsistOf(name))
-
-		w.passes(ctx, timeout+time.Second)
-		Eventually(func(g Gomega) {
-			owner := w.owner(ctx, g)
-			g.Expect(owner.DeletionTimestamp).NotTo(BeNil())
-			g.Expect(owner.Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
-				stage.IsFalseBecause(clusterv1.MachineSetMachineRemediationMachineDeletingReason, "")))
-		}).Should(Succeed())
+		w.exhausted(ctx)
 		Expect(w.host(ctx, Default).Annotations).To(HaveKeyWithValue(infrav1.UnhealthyAnnotation, infrav1.UnhealthyNode))
 		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 
@@ -84,6 +70,53 @@ func describeHealthChecks(s *suite) {
 		w.gone(ctx)
 		Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
 	})
+
+	It("has a Machine replaced that lost the report of its MachineHealthCheck in a move", func(ctx context.Context) {
+		w, check := s.watched(ctx)
+		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Status.Conditions = nil
+		})
+		w.nodeIs(ctx, corev1.ConditionUnknown)
+		w.create(ctx, w.remediationTemplate())
+		w.remediate(ctx, at(`{"phase":"Waiting","retryCount":1,"lastRemediated":"2020-01-01T00:00:00Z"}`),
+			func(request *infrav1.Metal3Remediation) {
+				request.Annotations[clusterv1.TemplateClonedFromNameAnnotation] = "reboot"
+			})
+		moved := w.request(ctx, Default).UID
+		w.startControllers(ctx, check)
+		w.done(ctx)
+		Expect(conditions.Has(w.owner(ctx, Default), clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse(),
+			"Cluster API does not repeat its report")
+
+		w.passes(ctx, timeout+time.Second)
+		Eventually(func(g Gomega) {
+			w.passes(ctx, time.Second)
+			g.Expect(conditions.IsFalse(w.owner(ctx, g), clusterv1.MachineHealthCheckSucceededCondition)).To(BeTrue())
+			g.Expect(w.request(ctx, g).UID).NotTo(Equal(moved))
+		}).Should(Succeed())
+		w.done(ctx)
+		w.exhausted(ctx)
+	})
+}
+
+// exhausted lets both tries time out, and waits until the MachineSet deletes the Machine.
+func (w *world) exhausted(ctx context.Context) {
+	GinkgoHelper()
+	w.passes(ctx, timeout+time.Second)
+	Eventually(func(g Gomega) {
+		status := w.request(ctx, g).Status
+		g.Expect(status.RetryCount).To(BeEquivalentTo(1))
+		g.Expect(status.Conditions).To(stage.HaveCondition(infrav1.ReadyCondition, stage.IsTrue()))
+	}).Should(Succeed())
+	Expect(w.machines(ctx, Default)).To(ConsistOf(name))
+
+	w.passes(ctx, timeout+time.Second)
+	Eventually(func(g Gomega) {
+		owner := w.owner(ctx, g)
+		g.Expect(owner.DeletionTimestamp).NotTo(BeNil())
+		g.Expect(owner.Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+			stage.IsFalseBecause(clusterv1.MachineSetMachineRemediationMachineDeletingReason, "")))
+	}).Should(Succeed())
 }
 
 // templateMissing waits until the MachineHealthCheck reports that its Metal3RemediationTemplate does not exist.
@@ -112,6 +145,22 @@ func (w *world) drained(ctx context.Context) {
 // checked creates a world in which a MachineHealthCheck watches a healthy Machine of a MachineSet.
 func (s *suite) checked(ctx context.Context) *world {
 	GinkgoHelper()
+	w, check := s.watched(ctx)
+	stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+		unhealthy(machine, false)
+	})
+	w.nodeIs(ctx, corev1.ConditionTrue)
+	w.startControllers(ctx, check)
+	Eventually(func(g Gomega) {
+		g.Expect(w.client.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
+		g.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(1)))
+	}).Should(Succeed())
+	return w
+}
+
+// watched creates a world with a MachineHealthCheck for a Machine of a MachineSet, and runs no controllers.
+func (s *suite) watched(ctx context.Context) (*world, *clusterv1.MachineHealthCheck) {
+	GinkgoHelper()
 	w := s.world(ctx)
 	stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 		for _, condition := range []string{
@@ -122,23 +171,24 @@ func (s *suite) checked(ctx context.Context) *world {
 	})
 	labels := map[string]string{clusterv1.ClusterNameLabel: clusterName, ofSet: "workers"}
 	w.machine(ctx, build.Labels(labels))
-	stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
-		unhealthy(machine, false)
-	})
-	w.nodeIs(ctx, corev1.ConditionTrue)
 	w.create(ctx, build.MachineTemplate("template", build.InNamespace(w.namespace)))
 	w.create(ctx, w.machineSet(ctx, labels))
 	check := w.healthCheck(labels)
 	w.create(ctx, check)
+	return w, check
+}
+
+// startControllers runs all controllers until the MachineHealthCheck has seen its Machine, and the MachineSet owns it.
+func (w *world) startControllers(ctx context.Context, check *clusterv1.MachineHealthCheck) {
+	GinkgoHelper()
 	w.simulate()
 	w.start()
 	w.startClusterAPI()
 	Eventually(func(g Gomega) {
 		g.Expect(w.client.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
-		g.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(1)))
+		g.Expect(check.Status.ExpectedMachines).To(HaveValue(BeEquivalentTo(1)))
 		g.Expect(metav1.GetControllerOf(w.owner(ctx, g))).To(HaveValue(HaveField("Kind", "MachineSet")))
 	}).Should(Succeed())
-	return w
 }
 
 func (w *world) machineSet(ctx context.Context, labels map[string]string) *clusterv1.MachineSet {

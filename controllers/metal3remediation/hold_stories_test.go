@@ -173,6 +173,23 @@ func describeHolds(s *suite) {
 		})
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
 	})
+
+	It("is deleted with a watch filter although its Machine and its Metal3Machine are gone", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.watchFilter = "mine"
+		owner := w.machine(ctx)
+		machine := &infrav1.Metal3Machine{}
+		stage.Change(ctx, w.client, w.key(name), machine, func(machine *infrav1.Metal3Machine) {
+			metav1.SetMetaDataLabel(&machine.ObjectMeta, clusterv1.WatchLabel, "mine")
+		})
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		w.remove(ctx, machine)
+		w.remove(ctx, owner)
+		w.remove(ctx, w.request(ctx, Default))
+		w.gone(ctx)
+	})
 }
 
 func (w *world) pause(ctx context.Context, paused bool) {

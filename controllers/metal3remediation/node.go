@@ -2,7 +2,6 @@ package metal3remediation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,8 +83,8 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, er
 	}
 	node, err := r.watchNode(ctx, s)
 	switch {
-	case errors.Is(err, workload.ErrUnreachable):
-		return workload.WaitForAPIServer(s.cluster.Name), nil
+	case workload.IsUnreachable(err):
+		return workload.WaitForAPIServer(s.cluster.Name).WithAfter(pollInterval), nil
 	case err != nil:
 		return outcome.Done(), err
 	case node == nil:

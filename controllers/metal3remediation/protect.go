@@ -3,7 +3,6 @@ package metal3remediation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +21,15 @@ import (
 var operators = []struct{ name, label, value string }{
 	{"the Baremetal Operator", "webhook", "metal3-io-v1alpha1-baremetalhost"},
 	{"this manager", "cluster.x-k8s.io/provider", "infrastructure-metal3"},
+}
+
+// protectTry protects, and stops the timeout of a try meanwhile. The timeout of a try whose host is powered on again
+// continues: the next try begins as soon as it may.
+func (r *Reconciler) protectTry(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.record.Phase == infrav1.RemediationWaiting {
+		return r.protect(ctx, s)
+	}
+	return r.suspending(r.protect)(ctx, s)
 }
 
 // protect waits while a power-off of the host could stop the management cluster or the Ironic endpoint, which power the
@@ -88,7 +96,7 @@ func (r *Reconciler) readCarriers(ctx context.Context, s *scope, around *remedia
 	}
 	endpoint := s.infra.Spec.Ironic
 	seen, err := r.ControlPlanes.Read(ctx, s.clusterKey(), endpoint.ClusterID)
-	if errors.Is(err, workload.ErrUnreachable) {
+	if workload.IsUnreachable(err) {
 		// Before the move, the management cluster holds the VIP.
 		afterMove := cmp.Or(endpoint.Takeover, infrav1.TakeoverAfterMove) == infrav1.TakeoverAfterMove
 		around.CarriersUnknown = around.Management != nil || !afterMove

@@ -2,6 +2,7 @@ package metal3remediation_test
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -54,6 +55,33 @@ func describeProtection(s *suite) {
 			w.controlPlaneNode(ctx, w.node+other, "metal3://"+w.node+other)
 		}
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+	})
+
+	It("begins the next try at once when another node is ready again", func(ctx context.Context) {
+		w := s.world(ctx)
+		owner := w.machine(ctx, ofControlPlane())
+		w.isManagement(ctx, w.node, owner.Spec.ProviderID, true)
+		others := []string{w.node + "-b", w.node + "-c"}
+		for _, other := range others {
+			w.controlPlaneNode(ctx, other, "metal3://"+other)
+		}
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.done(ctx)
+		began := w.request(ctx, Default).Status.LastRemediated
+		w.isManagement(ctx, others[0], "metal3://"+others[0], false)
+		w.passes(ctx, timeout+time.Second)
+		atRisk := stage.IsFalseBecause(infrav1.ManagementClusterAtRiskReason, "")
+		w.eventually(ctx, infrav1.HostRebootedCondition, atRisk)
+		w.passes(ctx, 0)
+		Consistently(func(g Gomega) {
+			status := w.request(ctx, g).Status
+			g.Expect(status.Conditions).To(stage.HaveCondition(infrav1.HostRebootedCondition, atRisk))
+			g.Expect(status.LastRemediated).To(Equal(began), "no try begins")
+		}).Should(Succeed())
+		w.isManagement(ctx, others[0], "metal3://"+others[0], true)
+		Eventually(func(g Gomega) { g.Expect(w.request(ctx, g).Status.RetryCount).To(BeEquivalentTo(1)) }).Should(Succeed())
 	})
 
 	It("powers off the only node of another cluster", func(ctx context.Context) {

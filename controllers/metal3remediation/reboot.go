@@ -2,12 +2,12 @@ package metal3remediation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -19,7 +19,7 @@ import (
 )
 
 // pollInterval is the interval between reads of objects without events: nodes of the management cluster, Ironic pods,
-// and pods on a fenced Node.
+// pods on a fenced Node, and objects of a cluster that does not answer.
 const pollInterval = 5 * time.Second
 
 // connectTime is the time that a try waits for the connection to a cluster, or for the permission to fence its Node,
@@ -36,6 +36,29 @@ func (r *Reconciler) suspending(run func(context.Context, *scope) (outcome.Outco
 		}
 		return reached, err
 	}
+}
+
+// renew deletes a remediation that its MachineHealthCheck has forgotten once its try has timed out. The
+// MachineHealthCheck then creates it again and reports the Machine.
+func (r *Reconciler) renew(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !remediation.IsForgotten(s.request, s.owner) {
+		return outcome.Done(), nil
+	}
+	now := r.Clock.Now()
+	due := s.request.CreationTimestamp.Add(s.limits.Timeout)
+	if left := max(r.resumed(s).Left(s.limits.Timeout, now), due.Sub(now)); left > 0 {
+		return outcome.Done().WithAfter(left), nil
+	}
+	controllerutil.AddFinalizer(s.request, infrav1.RemediationFinalizer)
+	if err := s.save(ctx); err != nil {
+		return outcome.Done(), err
+	}
+	if err := r.Client.Delete(ctx, s.request.DeepCopy()); err != nil {
+		return outcome.Done(), fmt.Errorf("deleting Metal3Remediation %s: %w", s.request.Name, err)
+	}
+	return outcome.Waiting(infrav1.HealthCheckReportMissingReason, fmt.Sprintf(
+		"Machine %s has no condition %s, for example after clusterctl move. This Metal3Remediation is deleted, and the "+
+			"MachineHealthCheck creates it again.", s.owner.Name, clusterv1.MachineHealthCheckSucceededCondition)), nil
 }
 
 // checkFacts waits for the objects and states that a reboot requires.
@@ -60,14 +83,18 @@ func withheld(current *bmov1alpha1.BareMetalHost) string {
 	return ""
 }
 
+// resumed returns the record, whose try begins again if it was suspended.
+func (r *Reconciler) resumed(s *scope) remediation.Record {
+	if _, suspended := r.suspended.Load(client.ObjectKeyFromObject(s.request)); suspended {
+		return s.record.Resumed(r.Clock.Now())
+	}
+	return s.record
+}
+
 // next returns the current record and the time until it changes.
 func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
-	record := s.record
-	if _, suspended := r.suspended.Load(client.ObjectKeyFromObject(s.request)); suspended {
-		record = record.Resumed(r.Clock.Now())
-	}
 	return remediation.Next(remediation.Progress{
-		Record: record, Limits: s.limits, Unhealthy: s.unhealthy(), Now: r.Clock.Now(),
+		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(), Now: r.Clock.Now(),
 	})
 }
 
@@ -117,7 +144,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 		return outcome.Done(), nil
 	}
 	fenced, err := r.fenceNode(ctx, s)
-	if errors.Is(err, workload.ErrUnreachable) {
+	if workload.IsUnreachable(err) {
 		fenced, err = s.waitForConnection(r.Clock.Now()), nil
 	}
 	if apierrors.IsForbidden(err) && s.record.Left(connectTime, r.Clock.Now()) == 0 {
@@ -138,7 +165,7 @@ func (s *scope) waitForConnection(now time.Time) outcome.Outcome {
 	}
 	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
 		"Waiting for the API server of Cluster %s to answer, to fence Node %s", s.cluster.Name, s.owner.Status.NodeRef.Name),
-	).WithAfter(left)
+	).WithAfter(min(left, pollInterval))
 }
 
 // wait starts the wait for the Node.

@@ -23,6 +23,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // describeReboots are the stories about successful reboots.
@@ -143,6 +144,21 @@ func describeReboots(s *suite) {
 		w.passes(ctx, 2*time.Minute)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+	})
+
+	It("reboots without a fence if the API server accepts connections, and answers no requests", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes { return silentNodes{nodes} }
+		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+		w.simulate()
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
+		w.passes(ctx, 2*time.Minute)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
 		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
@@ -283,6 +299,13 @@ func (h hangingClient) Get(ctx context.Context, _ client.ObjectKey, _ client.Obj
 	<-ctx.Done()
 	h.connection.hung.Store(true)
 	return ctx.Err()
+}
+
+// silentNodes are the Nodes of a cluster whose API server accepts connections, for example without a quorum of etcd.
+type silentNodes struct{ metal3remediation.Nodes }
+
+func (silentNodes) Read(context.Context, types.NamespacedName, string) (*corev1.Node, error) {
+	return nil, fmt.Errorf("%w: reading the Node", workload.ErrNoAnswer)
 }
 
 func outOfService() corev1.Taint {

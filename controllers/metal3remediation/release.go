@@ -46,9 +46,9 @@ func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome
 	switch {
 	case errors.Is(err, workload.ErrNotTried):
 		return unreachable.WithAfter(pollInterval), nil
-	case errors.Is(err, workload.ErrUnreachable) && patience > 0:
-		return unreachable.WithAfter(patience), nil
-	case errors.Is(err, workload.ErrUnreachable), apierrors.IsForbidden(err) && patience <= 0:
+	case workload.IsUnreachable(err) && patience > 0:
+		return unreachable.WithAfter(min(patience, pollInterval)), nil
+	case workload.IsUnreachable(err), apierrors.IsForbidden(err) && patience <= 0:
 		return outcome.Done(), nil
 	case err != nil, node != nil, left == 0:
 		return outcome.Done(), err

@@ -119,6 +119,19 @@ func describeDeletions(s *suite) {
 		clean(ctx, w)
 	})
 
+	It("does not wait longer than a minute for an API server that answers no requests", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes { return silentNodes{nodes} }
+		w.machine(ctx)
+		short := func(request *infrav1.Metal3Remediation) { request.Spec.Strategy.TimeoutSeconds = ptr.To(int32(1)) }
+		w.remediate(ctx, short, at(`{"phase":"Deleting machine","fence":"Taint","lastRemediated":"2020-01-01T00:00:00Z"}`))
+		w.remove(ctx, w.request(ctx, Default))
+		w.start()
+		w.eventually(ctx, infrav1.DeletingCondition, HaveField("Reason", infrav1.WorkloadClusterUnreachableReason))
+		w.passes(ctx, 2*time.Minute)
+		clean(ctx, w)
+	})
+
 	It("does not wait longer than a minute for the permission to read the Node", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes {
