@@ -82,7 +82,7 @@ type FoundClaim struct {
 	// Age of the claim.
 	Age time.Duration
 
-	// Address is the allocated address. Nil if there is none yet.
+	// Address is the allocated address. Nil if there is none, or if its provider may release it at any time.
 	Address *Address
 
 	// OtherPool is the pool of an address that is of another pool than the claim. Address is then nil.
@@ -122,7 +122,7 @@ const (
 //	does not exist                     create
 //	belongs to a predecessor           discard: no other controller releases its address
 //	belongs to another object or none  wait until it is deleted
-//	has an address                     use it, even if it is being deleted: its finalizer keeps the address
+//	has an address                     use it, even if it is being deleted, while its finalizer keeps the address
 //	has an address of another pool     wait: the provider of its pool may allocate another one
 //	failed finally a while ago         discard: the next claim may succeed
 //	failed                             report the failure

@@ -8,6 +8,7 @@ import (
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -157,6 +158,56 @@ func describeAddresses(s *suite) {
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.2"))
 	})
 
+	It("renders no address of another claim, or of a claim that is being deleted", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "{metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: "+
+			"InClusterIPPool}, {key: m, name: late}]}}")
+		w.machine(ctx, "machine", "template")
+		claim := w.addressClaim(ctx, "template-0-p")
+		other := claim.DeepCopy()
+		other.Name = "other"
+		w.address(ctx, other, "10.9.0.1", claim.Spec.PoolRef)
+		w.allocated(ctx, claim, "10.9.0.1")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"status.addressRef names IPAddress address-10.9.0.1, which belongs to IPAddressClaim other"))
+
+		w.allocate(ctx, claim, "10.9.0.2", claim.Spec.PoolRef)
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.PoolMissingReason, "late"))
+		Expect(w.client.Delete(ctx, claim)).To(Succeed())
+		Eventually(func(g Gomega) {
+			next := &ipamv1.IPAddressClaim{}
+			g.Expect(w.client.Get(ctx, w.key("template-0-p"), next)).To(Succeed())
+			g.Expect(next.UID).NotTo(Equal(claim.UID))
+			claim = next
+		}).Should(Succeed())
+		w.allocate(ctx, claim, "10.9.0.3", claim.Spec.PoolRef)
+
+		foreign := &metal3ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "late-10-0-0-10"}}
+		foreign.Spec.Pool.Name, foreign.Spec.Claim.Name = "late", "other"
+		foreign.Spec.Address, foreign.Spec.Prefix = "10.0.0.10", 24
+		w.create(ctx, foreign)
+		setAddress := func(name string) {
+			stage.ChangeStatus(ctx, w.client, w.key("template-0-late"), &metal3ipamv1.IPClaim{}, func(claim *metal3ipamv1.IPClaim) {
+				claim.Status.Address = &corev1.ObjectReference{Namespace: w.namespace, Name: name}
+			})
+		}
+		setAddress(foreign.Name)
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"status.address names IPAddress late-10-0-0-10, which belongs to IPClaim other"))
+		setAddress("gone")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"status.address names IPAddress gone, which does not exist"))
+		w.pool(ctx, "late", "10.0.0.20")
+		w.clock.SetTime(time.Now().Add(2 * hostdata.RetryAfter))
+		// An event of the data replaces the wait of a minute.
+		stage.Change(ctx, w.client, w.key("template-0"), &infrav1.Metal3Data{}, func(data *infrav1.Metal3Data) {
+			data.Annotations = map[string]string{"touched": "now"}
+		})
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(And(ContainSubstring("10.9.0.3"), ContainSubstring("10.0.0.1")))
+	})
+
 	It("reports an exhausted pool, and claims again after it was enlarged", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
@@ -294,6 +345,13 @@ func (w *world) allocate(
 	ctx context.Context, claim *ipamv1.IPAddressClaim, address string, pool ipamv1.IPPoolReference,
 ) {
 	GinkgoHelper()
+	w.address(ctx, claim, address, pool)
+	w.allocated(ctx, claim, address)
+}
+
+// address creates an address of a claim.
+func (w *world) address(ctx context.Context, claim *ipamv1.IPAddressClaim, address string, pool ipamv1.IPPoolReference) {
+	GinkgoHelper()
 	w.create(ctx, &ipamv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "address-" + address},
 		Spec: ipamv1.IPAddressSpec{
@@ -301,6 +359,11 @@ func (w *world) allocate(
 			ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name},
 		},
 	})
+}
+
+// allocated sets the address of a claim.
+func (w *world) allocated(ctx context.Context, claim *ipamv1.IPAddressClaim, address string) {
+	GinkgoHelper()
 	stage.ChangeStatus(ctx, w.client, w.key(claim.Name), &ipamv1.IPAddressClaim{}, func(claim *ipamv1.IPAddressClaim) {
 		claim.Status.AddressRef.Name = "address-" + address
 		claim.Status.Conditions = []metav1.Condition{{

@@ -32,7 +32,8 @@ func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool, cluster stri
 	}
 }
 
-// result reads the address, or the failure in the condition Ready. A failure is not final, because providers retry.
+// result reads the address, or the failure in the condition Ready. A failure is not final, because providers retry. A
+// claim that is being deleted has no address: its provider releases the address without regard to other finalizers.
 func (clusterAPI) result(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
 	claim, isClaim := object.(*ipamv1.IPAddressClaim)
 	if !isClaim {
@@ -43,13 +44,18 @@ func (clusterAPI) result(ctx context.Context, live client.Reader, object client.
 	if ready != nil && ready.Status == metav1.ConditionFalse {
 		found.Failure = cmp.Or(ready.Message, ready.Reason)
 	}
-	if claim.Status.AddressRef.Name == "" {
+	if claim.Status.AddressRef.Name == "" || !claim.DeletionTimestamp.IsZero() {
 		return found, nil
 	}
 	address := &ipamv1.IPAddress{}
 	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
 	if err := live.Get(ctx, key, address); err != nil {
 		return found, client.IgnoreNotFound(err)
+	}
+	if owner := address.Spec.ClaimRef.Name; owner != claim.Name {
+		found.Failure = fmt.Sprintf("status.addressRef names IPAddress %s, which belongs to IPAddressClaim %s",
+			address.Name, owner)
+		return found, nil
 	}
 	if pool := address.Spec.PoolRef; pool != claim.Spec.PoolRef {
 		// The Metal3 IP address manager answers claims of all pools with the name of an IPPool.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // metal3API is the API of the Metal3 IP address manager: IPClaims.
@@ -41,11 +42,21 @@ func (metal3API) result(ctx context.Context, live client.Reader, object client.O
 	if claim.Status.Address == nil {
 		return found, nil
 	}
+	name := claim.Status.Address.Name
 	address := &ipamv1.IPAddress{}
-	err := live.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.Address.Name}, address)
-	if err != nil {
+	exists, err := flow.Find(ctx, live, client.ObjectKey{Namespace: claim.Namespace, Name: name}, address)
+	switch {
+	case err != nil:
+		return found, err
+	case !exists:
 		// The address manager creates the address before it sets status.address.
-		return found, client.IgnoreNotFound(err)
+		found.Failure = fmt.Sprintf("status.address names IPAddress %s, which does not exist", name)
+		return found, nil
+	case address.Spec.Claim.Name != claim.Name:
+		// The name of an address follows from its value: another claim may have got the address after its release.
+		found.Failure = fmt.Sprintf("status.address names IPAddress %s, which belongs to IPClaim %s",
+			name, address.Spec.Claim.Name)
+		return found, nil
 	}
 	found.Address = &hostdata.Address{
 		Address: string(address.Spec.Address),
