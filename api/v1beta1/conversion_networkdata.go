@@ -16,30 +16,30 @@ const (
 func networkDataToHub(in NetworkData) infrav1.NetworkData {
 	return infrav1.NetworkData{
 		Links: infrav1.NetworkLinks{
-			Ethernets: convertKeyed(in.Links.Ethernets, ethernetToHub),
-			Bonds:     convertKeyed(in.Links.Bonds, bondToHub),
-			Vlans:     convertKeyed(in.Links.Vlans, vlanToHub),
+			Ethernets: convertList(in.Links.Ethernets, ethernetToHub),
+			Bonds:     convertList(in.Links.Bonds, bondToHub),
+			Vlans:     convertList(in.Links.Vlans, vlanToHub),
 		},
 		Networks: infrav1.NetworkAddresses{
-			IPv4:      convertKeyed(in.Networks.IPv4, staticNetworkToHub),
-			IPv6:      convertKeyed(in.Networks.IPv6, staticNetworkToHub),
-			IPv4DHCP:  convertKeyed(in.Networks.IPv4DHCP, dynamicNetworkToHub),
-			IPv6DHCP:  convertKeyed(in.Networks.IPv6DHCP, dynamicNetworkToHub),
-			IPv6SLAAC: convertKeyed(in.Networks.IPv6SLAAC, dynamicNetworkToHub),
+			IPv4:      convertList(in.Networks.IPv4, staticNetworkToHub),
+			IPv6:      convertList(in.Networks.IPv6, staticNetworkToHub),
+			IPv4DHCP:  convertList(in.Networks.IPv4DHCP, dynamicNetworkToHub),
+			IPv6DHCP:  convertList(in.Networks.IPv6DHCP, dynamicNetworkToHub),
+			IPv6SLAAC: convertList(in.Networks.IPv6SLAAC, dynamicNetworkToHub),
 		},
 		Services: servicesToHub(in.Services),
 	}
 }
 
-func ethernetToHub(in EthernetLink) (string, infrav1.EthernetLink) {
-	return in.ID, infrav1.EthernetLink{
+func ethernetToHub(in EthernetLink) infrav1.EthernetLink {
+	return infrav1.EthernetLink{
 		Type: in.Type, ID: in.ID, Name: in.Name, MTU: toInt32(in.MTU),
 		MACAddress: convertOptional(in.MACAddress, macToHub),
 	}
 }
 
-func bondToHub(in BondLink) (string, infrav1.BondLink) {
-	return in.ID, infrav1.BondLink{
+func bondToHub(in BondLink) infrav1.BondLink {
+	return infrav1.BondLink{
 		BondMode: in.BondMode, BondXmitHashPolicy: in.BondXmitHashPolicy, ID: in.ID, Name: in.Name,
 		MTU: toInt32(in.MTU), MACAddress: convertOptional(in.MACAddress, macToHub),
 		BondLinks: in.BondLinks, Parameters: parametersToHub(in.Parameters),
@@ -56,8 +56,8 @@ func parametersToHub(in map[string]apiextensionsv1.JSON) []infrav1.BondParameter
 	})
 }
 
-func vlanToHub(in VlanLink) (string, infrav1.VlanLink) {
-	return in.ID, infrav1.VlanLink{
+func vlanToHub(in VlanLink) infrav1.VlanLink {
+	return infrav1.VlanLink{
 		VlanID: bounded(in.VlanID, 0, maxVlanID), VlanLink: in.VlanLink, ID: in.ID, Name: in.Name,
 		MTU: toInt32(in.MTU), MACAddress: convertOptional(in.MACAddress, macToHub),
 	}
@@ -74,8 +74,8 @@ func annotationToHub(in AnnotationSource) infrav1.AnnotationSource {
 	return infrav1.AnnotationSource{Object: infrav1.SourceObject(in.Object), Annotation: in.Annotation}
 }
 
-func staticNetworkToHub(in StaticNetwork) (string, infrav1.StaticNetwork) {
-	return in.ID, infrav1.StaticNetwork{
+func staticNetworkToHub(in StaticNetwork) infrav1.StaticNetwork {
+	return infrav1.StaticNetwork{
 		ID: in.ID, Link: in.Link, IPAddressFromIPPool: in.IPAddressFromIPPool,
 		FromPoolRef:        (*infrav1.PoolRef)(in.FromPoolRef),
 		FromPoolAnnotation: convertOptional(in.FromPoolAnnotation, annotationToHub),
@@ -83,8 +83,8 @@ func staticNetworkToHub(in StaticNetwork) (string, infrav1.StaticNetwork) {
 	}
 }
 
-func dynamicNetworkToHub(in DynamicNetwork) (string, infrav1.DynamicNetwork) {
-	return in.ID, infrav1.DynamicNetwork{ID: in.ID, Link: in.Link, Routes: convertList(in.Routes, routeToHub)}
+func dynamicNetworkToHub(in DynamicNetwork) infrav1.DynamicNetwork {
+	return infrav1.DynamicNetwork{ID: in.ID, Link: in.Link, Routes: convertList(in.Routes, routeToHub)}
 }
 
 func routeToHub(in NetworkRoute) infrav1.NetworkRoute {

@@ -400,6 +400,38 @@ func dataRulesToHub() map[string]rule {
 			}}},
 			saved: true,
 		},
+		"OneIDTwice": {
+			reason: "All links and networks are rendered.",
+			kind:   "Metal3DataTemplate",
+			spoke: &v1beta1.Metal3DataTemplate{Spec: v1beta1.Metal3DataTemplateSpec{NetworkData: &v1beta1.NetworkData{
+				Links: v1beta1.NetworkLinks{
+					Ethernets: []v1beta1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
+					Bonds:     []v1beta1.BondLink{{ID: "a", BondMode: "802.3ad"}, {ID: "a", BondMode: "balance-rr"}},
+					Vlans:     []v1beta1.VlanLink{{ID: "a", VlanID: 1}, {ID: "a", VlanID: 2}},
+				},
+				Networks: v1beta1.NetworkAddresses{
+					IPv4:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv4DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6SLAAC: []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+				},
+			}}},
+			hub: &infrav1.Metal3DataTemplate{Spec: infrav1.Metal3DataTemplateSpec{NetworkData: &infrav1.NetworkData{
+				Links: infrav1.NetworkLinks{
+					Ethernets: []infrav1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
+					Bonds:     []infrav1.BondLink{{ID: "a", BondMode: "802.3ad"}, {ID: "a", BondMode: "balance-rr"}},
+					Vlans:     []infrav1.VlanLink{{ID: "a", VlanID: 1}, {ID: "a", VlanID: 2}},
+				},
+				Networks: infrav1.NetworkAddresses{
+					IPv4:      []infrav1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6:      []infrav1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv4DHCP:  []infrav1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6DHCP:  []infrav1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+					IPv6SLAAC: []infrav1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
+				},
+			}}},
+		},
 		"BondParameters": {
 			reason: "Settings of a bond become a list in the order of their names; two VLANs may have one number.",
 			kind:   "Metal3DataTemplate",

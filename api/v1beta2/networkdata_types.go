@@ -23,20 +23,17 @@ type NetworkData struct {
 type NetworkLinks struct {
 	// ethernets are physical interfaces.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	Ethernets []EthernetLink `json:"ethernets,omitempty"`
 
 	// bonds are bonded interfaces.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	Bonds []BondLink `json:"bonds,omitempty"`
 
 	// vlans are VLAN interfaces.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	Vlans []VlanLink `json:"vlans,omitempty"`
 }
 
@@ -47,7 +44,7 @@ type EthernetLink struct {
 	// +kubebuilder:validation:Enum=bridge;dvs;hw_veb;hyperv;ovs;tap;vhostuser;vif;phy
 	Type string `json:"type"`
 
-	// id of the link, unique in the network data.
+	// id of the link. Programs that read network data expect each ID once.
 	// +required
 	ID string `json:"id"`
 
@@ -80,7 +77,7 @@ type BondLink struct {
 	// +kubebuilder:validation:Enum=layer2;layer3+4;layer2+3
 	BondXmitHashPolicy string `json:"bondXmitHashPolicy,omitempty"`
 
-	// id of the link, unique in the network data.
+	// id of the link. Programs that read network data expect each ID once.
 	// +required
 	ID string `json:"id"`
 
@@ -137,7 +134,7 @@ type VlanLink struct {
 	// +required
 	VlanLink string `json:"vlanLink"`
 
-	// id of the link, unique in the network data.
+	// id of the link. Programs that read network data expect each ID once.
 	// +required
 	ID string `json:"id"`
 
@@ -206,39 +203,34 @@ type PoolRef struct {
 type NetworkAddresses struct {
 	// ipv4 are static IPv4 addresses.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	IPv4 []StaticNetwork `json:"ipv4,omitempty"`
 
 	// ipv6 are static IPv6 addresses.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	IPv6 []StaticNetwork `json:"ipv6,omitempty"`
 
 	// ipv4DHCP are IPv4 addresses from DHCP.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	IPv4DHCP []DynamicNetwork `json:"ipv4DHCP,omitempty"`
 
 	// ipv6DHCP are IPv6 addresses from DHCP.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	IPv6DHCP []DynamicNetwork `json:"ipv6DHCP,omitempty"`
 
 	// ipv6SLAAC are IPv6 addresses from router advertisements.
 	// +optional
-	// +listType=map
-	// +listMapKey=id
+	// +listType=atomic
 	IPv6SLAAC []DynamicNetwork `json:"ipv6SLAAC,omitempty"`
 }
 
 // StaticNetwork is a static address on a link. One of ipAddressFromIPPool, fromPoolRef and fromPoolAnnotation is set.
 // If several are set, fromPoolAnnotation takes precedence over fromPoolRef, and fromPoolRef over ipAddressFromIPPool.
 type StaticNetwork struct {
-	// id of the network, unique in the network data.
+	// id of the network. Programs that read network data expect each ID once.
 	// +required
 	ID string `json:"id"`
 
@@ -266,7 +258,7 @@ type StaticNetwork struct {
 
 // DynamicNetwork is an address on a link that the network assigns.
 type DynamicNetwork struct {
-	// id of the network, unique in the network data.
+	// id of the network. Programs that read network data expect each ID once.
 	// +required
 	ID string `json:"id"`
 

@@ -2,8 +2,11 @@ package hostdata
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -28,6 +31,48 @@ func NetworkData(data *infrav1.NetworkData, subject Subject, addresses map[Pool]
 		return nil, err
 	}
 	return yaml.Marshal(rendered)
+}
+
+// DuplicateIDs returns a message about the IDs that several entries of a list of the network-data have. Empty if there are
+// none.
+func DuplicateIDs(data *infrav1.NetworkData) string {
+	if data == nil {
+		return ""
+	}
+	static := func(entry infrav1.StaticNetwork) string { return entry.ID }
+	dynamic := func(entry infrav1.DynamicNetwork) string { return entry.ID }
+	sentences := slices.Concat(
+		repeated("links.ethernets", data.Links.Ethernets, func(entry infrav1.EthernetLink) string { return entry.ID }),
+		repeated("links.bonds", data.Links.Bonds, func(entry infrav1.BondLink) string { return entry.ID }),
+		repeated("links.vlans", data.Links.Vlans, func(entry infrav1.VlanLink) string { return entry.ID }),
+		repeated("networks.ipv4", data.Networks.IPv4, static),
+		repeated("networks.ipv6", data.Networks.IPv6, static),
+		repeated("networks.ipv4DHCP", data.Networks.IPv4DHCP, dynamic),
+		repeated("networks.ipv6DHCP", data.Networks.IPv6DHCP, dynamic),
+		repeated("networks.ipv6SLAAC", data.Networks.IPv6SLAAC, dynamic),
+	)
+	if len(sentences) == 0 {
+		return ""
+	}
+	return strings.Join(sentences, " ") + " Programs that read network data expect each ID once. spec.networkData is " +
+		"immutable: create a Metal3DataTemplate with different IDs, and name it in spec.template.spec.dataTemplate of a " +
+		"new Metal3MachineTemplate."
+}
+
+// repeated returns a sentence for each ID that several entries have.
+func repeated[T any](list string, entries []T, idOf func(T) string) []string {
+	count := map[string]int{}
+	for _, entry := range entries {
+		count[idOf(entry)]++
+	}
+	var sentences []string
+	for _, id := range slices.Sorted(maps.Keys(count)) {
+		if count[id] > 1 {
+			sentences = append(sentences, fmt.Sprintf("%d entries of spec.networkData.%s have the id %s, and all are rendered.",
+				count[id], list, id))
+		}
+	}
+	return sentences
 }
 
 // network renders one network-data and collects the errors.

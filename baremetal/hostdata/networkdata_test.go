@@ -3,6 +3,8 @@ package hostdata_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 )
@@ -163,5 +165,39 @@ func testNetworkData(t *testing.T, tc networkDataCase) {
 	if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
 		got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
 		check(t, tc.want, tc.problems, got, err)
+	}
+}
+
+func TestDuplicateIDs(t *testing.T) {
+	const remedy = " Programs that read network data expect each ID once. spec.networkData is immutable: create a " +
+		"Metal3DataTemplate with different IDs, and name it in spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
+	cases := map[string]struct{ template, want string }{
+		"none": {template: "{links: {ethernets: [{id: a}], vlans: [{id: b}]}, networks: {ipv4: [{id: a}], ipv6: [{id: a}]}}"},
+		"links": {
+			template: "{links: {ethernets: [{id: a}, {id: b}, {id: a}], bonds: [{id: c}, {id: c}], vlans: [{id: d}, {id: d}]}}",
+			want: "2 entries of spec.networkData.links.ethernets have the id a, and all are rendered. " +
+				"2 entries of spec.networkData.links.bonds have the id c, and all are rendered. " +
+				"2 entries of spec.networkData.links.vlans have the id d, and all are rendered." + remedy,
+		},
+		"networks": {
+			template: "{networks: {ipv4: [{id: a}, {id: a}, {id: a}], ipv6: [{id: b}, {id: b}], ipv4DHCP: [{id: c}, {id: c}], " +
+				"ipv6DHCP: [{id: d}, {id: d}], ipv6SLAAC: [{id: e}, {id: e}]}}",
+			want: "3 entries of spec.networkData.networks.ipv4 have the id a, and all are rendered. " +
+				"2 entries of spec.networkData.networks.ipv6 have the id b, and all are rendered. " +
+				"2 entries of spec.networkData.networks.ipv4DHCP have the id c, and all are rendered. " +
+				"2 entries of spec.networkData.networks.ipv6DHCP have the id d, and all are rendered. " +
+				"2 entries of spec.networkData.networks.ipv6SLAAC have the id e, and all are rendered." + remedy,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			template := read[infrav1.NetworkData](t, tc.template)
+			if diff := cmp.Diff(tc.want, hostdata.DuplicateIDs(&template)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	if got := hostdata.DuplicateIDs(nil); got != "" {
+		t.Errorf("a template without network-data has duplicate IDs: %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,9 +101,9 @@ func (r *Reconciler) readUsers(ctx context.Context, s *scope) error {
 var ready = flow.Condition[*scope]{
 	Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
 	Done: func(s *scope) flow.Reached {
-		return flow.Reached{
-			Reason: infrav1.TemplateReadyReason, Message: hostdata.DuplicateKeys(s.template.Spec.MetaData),
-		}
+		spec := s.template.Spec
+		duplicates := []string{hostdata.DuplicateKeys(spec.MetaData), hostdata.DuplicateIDs(spec.NetworkData)}
+		return flow.Reached{Reason: infrav1.TemplateReadyReason, Message: strings.TrimSpace(strings.Join(duplicates, " "))}
 	},
 }
 
