@@ -198,6 +198,18 @@ func TestGoalOf(t *testing.T) {
 	}
 	held := free()
 	held.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	arriving := func(epoch pivot.Epoch, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		host := pausedHost(stamped(epoch), annotated(infrav1.StatusOriginAnnotation, "there"))
+		host.UID = "here"
+		for _, edit := range edits {
+			edit(host)
+		}
+		return host
+	}
+	without := func(annotation string) func(*bmov1alpha1.BareMetalHost) {
+		return func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, annotation) }
+	}
+	givenUp := func(host *bmov1alpha1.BareMetalHost) { host.UID = "there" }
 	for name, tc := range map[string]struct {
 		reason string
 		host   *bmov1alpha1.BareMetalHost
@@ -241,6 +253,18 @@ func TestGoalOf(t *testing.T) {
 		"FreeGivenUp":    {"all Clusters of its move run", stamped(3), []pivot.Neighbour{at(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfTheMove":  {"the epoch of a Cluster that runs is even", stamped(4), []pivot.Neighbour{movesWith(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfAnother":  {"it is not of this move", stamped(1), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseRunning},
+		"FreeFirst":      {"its Cluster has not arrived, and the source may still have the host", arriving(1), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstAgain": {"the paused Cluster is the copy of an earlier move", arriving(3), []pivot.Neighbour{movesWith(1), at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstNew":   {"BMO of the source has not reconciled it, so it has no status", arriving(1, without(infrav1.StatusOriginAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstUser":  {"the pause of a user does not change that", arriving(1, annotated(bmov1alpha1.PausedAnnotation, "maintenance")), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeSecond":     {"its Cluster has arrived and runs", arriving(1), []pivot.Neighbour{at(0), at(2)}, pivot.PhaseRunning},
+		"FreeLate":       {"its Cluster has arrived before, and was paused and unpaused since", arriving(1), []pivot.Neighbour{at(4)}, pivot.PhaseRunning},
+		"FreeAgain":      {"the next move was given up before block-move was removed", arriving(3), []pivot.Neighbour{{Name: "c", Verified: true, Epoch: 4, Arrival: 1}}, pivot.PhaseRunning},
+		"FreeCAPM3":      {"CAPM3 sets no epoch", arriving(0), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeNoEpoch":    {"pivot keep has removed its epoch", arriving(1, without(infrav1.MoveEpochAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeOwn":        {"its status is from this object", arriving(1, givenUp), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeUnpaused":   {"a user has removed the pause", arriving(1, without(bmov1alpha1.PausedAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeNoCluster":  {"no Cluster has arrived", arriving(1), nil, pivot.PhaseWaitingForEndpoint},
 		"Stranger":       {"a host with a foreign consumer has no Cluster, even with a label", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
