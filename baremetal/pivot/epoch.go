@@ -143,8 +143,8 @@ func awaitsArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return paused && host.Annotations[infrav1.StatusOriginAnnotation] != string(host.UID) && !moveHasEnded(host, around)
 }
 
-// moveHasEnded returns true if the move that a host was paused for has ended here, or if its epoch does not show that.
-// When a Cluster is unpaused, its epoch becomes higher than that of the move. The first row that matches counts.
+// moveHasEnded returns false if the epoch of a host shows that its move has not ended here. When a Cluster is unpaused,
+// its epoch becomes higher than that of the move. The first row that matches counts.
 //
 //	host                                               its move has ended
 //	serves a Cluster                                   yes: that Cluster decides

@@ -495,6 +495,80 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestPlanHostForgetsAMove tests hosts with annotations of a move that the provider does not resume, because a user had
+// paused them.
+func TestPlanHostForgetsAMove(t *testing.T) {
+	origin, epoch := annotated(infrav1.StatusOriginAnnotation, "there"), annotated(infrav1.MoveEpochAnnotation, "1")
+	ironic := annotated(infrav1.IronicClusterIDAnnotation, "c2")
+	all := []func(*bmov1alpha1.BareMetalHost){origin, epoch, ironic}
+	with := func(host *bmov1alpha1.BareMetalHost, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		for _, edit := range edits {
+			edit(host)
+		}
+		return host
+	}
+	told := annotated(infrav1.IronicHolderAnnotation, "ControlPlane/n")
+	held := pivot.Neighbour{
+		Name: "c", Verified: true, Endpoint: true, Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+	}
+	movesWith := func(epoch pivot.Epoch, isPaused bool) pivot.Neighbour {
+		return pivot.Neighbour{Name: "d", Verified: true, Paused: isPaused, Ungated: true, Epoch: epoch}
+	}
+	ended := pivot.Neighbour{Name: "c", Verified: true, Epoch: 2, Arrival: 1}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		around []pivot.Neighbour
+		want   pivot.Step
+	}{
+		"Origin":     {"its Cluster runs", with(claimed(), origin), []pivot.Neighbour{runs}, pivot.Forget},
+		"Epoch":      {"it had no status to record", with(claimed(), epoch), []pivot.Neighbour{runs}, pivot.Forget},
+		"Ironic":     {"the Ironic of another namespace served it", with(claimed(), ironic), []pivot.Neighbour{runs}, pivot.Forget},
+		"All":        {"its Cluster runs", with(claimed(), all...), []pivot.Neighbour{ended}, pivot.Forget},
+		"Free":       {"the Cluster of its move runs", with(free(), all...), []pivot.Neighbour{ended}, pivot.Forget},
+		"KeepsTold":  {"its Ironic has not changed", with(claimed(), append(all, told)...), []pivot.Neighbour{held}, pivot.Forget},
+		"NudgeFirst": {"the Ironic that took over comes first", with(claimed(), all...), []pivot.Neighbour{held}, pivot.Nudge},
+		"ToldToo":    {"no Ironic endpoint is left either", with(claimed(), append(all, told)...), []pivot.Neighbour{runs}, pivot.Forget},
+		"None":       {"it has none of them", claimed(), []pivot.Neighbour{runs}, pivot.Leave},
+		"Status":     {"BMO has not restored its status", with(claimed(), append(all, annotated(bmov1alpha1.StatusAnnotation, "{}"))...), []pivot.Neighbour{runs}, pivot.Leave},
+		"ByUser":     {"the pause of the user has not ended", with(claimed(), origin, epoch, annotated(bmov1alpha1.PausedAnnotation, "me")), []pivot.Neighbour{runs}, pivot.Leave},
+		"Unverified": {"another Ironic may answer", with(claimed(), all...), []pivot.Neighbour{unverified}, pivot.Leave},
+		"Ungated":    {"the manager has not ended the move", with(claimed(), all...), []pivot.Neighbour{ungated}, pivot.Leave},
+		"Missing":    {"its Cluster has not arrived", with(claimed(), all...), []pivot.Neighbour{{Name: "d", Verified: true}}, pivot.Leave},
+		"First":      {"the Cluster that it moves with has not arrived", with(free(), all...), []pivot.Neighbour{runs}, pivot.Leave},
+		"Copying":    {"the gate is open", with(free(), all...), []pivot.Neighbour{movesWith(1, true)}, pivot.Pause},
+		"OneRuns":    {"another Cluster of its move is paused", with(free(), all...), []pivot.Neighbour{ended, movesWith(1, true)}, pivot.Pause},
+		"Leaving":    {"clusterctl deletes it", with(claimed(), append(all, annotated(infrav1.DeleteForMoveAnnotation, ""))...), []pivot.Neighbour{runs}, pivot.Leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.host.UID = "here"
+			got := pivot.PlanHost(tc.host, tc.around, pivot.HostFacts{Settled: true})
+			if got != tc.want {
+				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+			if got != pivot.Forget {
+				return
+			}
+			changed := pivot.Apply(got, tc.host, tc.around)
+			want := map[string]string{}
+			if name == "KeepsTold" {
+				want[infrav1.IronicHolderAnnotation] = "ControlPlane/n"
+			}
+			if diff := cmp.Diff(want, changed.Annotations); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if again := pivot.PlanHost(changed, tc.around, pivot.HostFacts{Settled: true}); again != pivot.Leave {
+				t.Errorf("after it, the step is %s", again)
+			}
+		})
+	}
+	waits := []pivot.Neighbour{unverified}
+	changed := pivot.Apply(pivot.Forget, with(claimed(), append(all, told)...), waits).Annotations
+	if _, kept := changed[infrav1.MoveEpochAnnotation]; !kept || changed[infrav1.IronicHolderAnnotation] != "" {
+		t.Errorf("the endpoint is not verified, and the host has %v", changed)
+	}
+}
+
 // TestMarkProvisioned tests hosts that lose their Ironic while they are provisioned.
 func TestMarkProvisioned(t *testing.T) {
 	taken := []pivot.Neighbour{{

@@ -163,6 +163,21 @@ func describeArrivals(s *suite) {
 		w.pause(ctx, false)
 		w.running(ctx, "late")
 		Expect(w.get(ctx, Default, "late").Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
+
+		By("ending the pause of the user")
+		remove := func(annotation string) {
+			GinkgoHelper()
+			stage.Change(ctx, w.client, w.key("early"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+				delete(host.Annotations, annotation)
+			})
+		}
+		remove(bmov1alpha1.PausedAnnotation)
+		w.stays(ctx, "early")
+		Expect(w.get(ctx, Default, "early").Annotations).To(HaveKey(infrav1.StatusOriginAnnotation))
+
+		By("removing the status annotation, as BMO does")
+		remove(bmov1alpha1.StatusAnnotation)
+		Eventually(func(g Gomega) { g.Expect(w.get(ctx, g, "early").Annotations).To(BeEmpty()) }).Should(Succeed())
 	})
 
 	It("keeps a leftover host of an earlier move paused until the user decides", func(ctx context.Context) {
