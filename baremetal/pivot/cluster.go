@@ -153,6 +153,8 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 //	              the Ironic that serves the host
 //	              some run and one is not                             WaitingForEndpoint
 //	              some run, and the host AwaitsIronic                 WaitingForEndpoint
+//	              some run, and the host is paused and arrived        WaitingForEndpoint
+//	              before the Clusters that it moves with
 //	              there are none, the host is not paused, and the     Running
 //	              Ironic that serves it is verified
 //	              there are none otherwise                            WaitingForEndpoint
@@ -164,7 +166,9 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 // Cluster proves that no move is in progress, unless the host has the epoch of a paused one. Such a host stays parked
 // until all Clusters of its move run on one side: while some of them run in the source and others in the target, both
 // sides could resume it. A running Cluster that was created during the move, or was in the target before, does not
-// count. A Cluster of another origin that the user has paused with the same epoch does: nothing distinguishes it.
+// count. clusterctl creates hosts and Clusters in any order, and Metal3Clusters later, so a host may arrive before the
+// Clusters that it moves with. Nothing distinguishes these Clusters of another origin from them: one that the user has
+// paused with the same epoch, and one that runs with a higher epoch.
 //
 // A host whose Cluster does not exist is parked while all Clusters are paused. It is resumed only when its Cluster
 // exists, or its consumer is removed.
@@ -191,7 +195,7 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	case len(running) == 0, movesBeside(host, deciding):
 		return PhaseParked
 	case slices.ContainsFunc(running, ungated), slices.ContainsFunc(running, unverified),
-		slices.ContainsFunc(serving, unverified), AwaitsIronic(host, around) != "":
+		slices.ContainsFunc(serving, unverified), AwaitsIronic(host, around) != "", awaitsArrival(host, around):
 		return PhaseWaitingForEndpoint
 	default:
 		return PhaseRunning

@@ -2,6 +2,7 @@ package pivot
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -127,6 +128,36 @@ func Abandoned(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 // moves returns true for a paused Cluster that moves with an epoch.
 func moves(other Neighbour, epoch Epoch) bool {
 	return other.Paused && other.Epoch.IsMove() && other.Epoch == epoch
+}
+
+// awaitsArrival returns true for a host that arrived before the Clusters that it moves with. The first row that matches
+// counts.
+//
+//	host                           waits
+//	is not paused                  no: BMO acts on it already
+//	was recorded from this object  no: the move began here, and the departure decides
+//	its move has ended             no
+//	anything else                  yes
+func awaitsArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	return paused && host.Annotations[infrav1.StatusOriginAnnotation] != string(host.UID) && !moveHasEnded(host, around)
+}
+
+// moveHasEnded returns false if the epoch of a host shows that its move has not ended here. When a Cluster is unpaused,
+// its epoch becomes higher than that of the move. The first row that matches counts.
+//
+//	host                                               its move has ended
+//	serves a Cluster                                   yes: that Cluster decides
+//	has no epoch of a move                             yes: CAPM3 has moved it, or no Cluster moved with it
+//	has a lower epoch than a Cluster of its namespace  yes
+//	anything else                                      no
+func moveHasEnded(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	if ClusterOf(host) != "" {
+		return true
+	}
+	stamp := EpochOf(host)
+	isOver := func(other Neighbour) bool { return other.Epoch > stamp }
+	return !stamp.IsMove() || slices.ContainsFunc(around, isOver)
 }
 
 // abandonedObstacle returns why an abandoned host stays paused, with the remedy.

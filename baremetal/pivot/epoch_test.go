@@ -187,6 +187,38 @@ func TestHalfCopyAndSecondMove(t *testing.T) {
 	}
 }
 
+// TestFreeHostArrivesBeforeItsCluster follows a free host that arrives in a namespace with a running Cluster.
+func TestFreeHostArrivesBeforeItsCluster(t *testing.T) {
+	resident := pivot.Neighbour{Name: "resident", Verified: true, Endpoint: true, ClusterID: "c2"}
+	host := pausedHost(free(), annotated(infrav1.StatusOriginAnnotation, "there"), annotated(infrav1.MoveEpochAnnotation, "1"))
+	host.UID = "here"
+	record(t, host)
+	host.Status = bmov1alpha1.BareMetalHostStatus{}
+	for _, step := range []struct {
+		reason string
+		moves  []pivot.Neighbour
+		want   pivot.Step
+		phase  pivot.Phase
+	}{
+		{"nothing else has arrived", nil, pivot.Leave, pivot.PhaseWaitingForEndpoint},
+		{"its Metal3Cluster has not arrived", []pivot.Neighbour{{Name: "c", Paused: true, Ungated: true, Endpoint: true}}, pivot.Leave, pivot.PhaseWaitingForEndpoint},
+		{"its Cluster is paused", []pivot.Neighbour{{Name: "c", Paused: true, Ungated: true, Verified: true, Epoch: 1}}, pivot.Leave, pivot.PhaseParked},
+		{"the manager has not ended the move", []pivot.Neighbour{{Name: "c", Ungated: true, Verified: true, Epoch: 1}}, pivot.Leave, pivot.PhaseWaitingForEndpoint},
+		{"its Cluster runs", []pivot.Neighbour{{Name: "c", Verified: true, Epoch: 2, Arrival: 1}}, pivot.Resume, pivot.PhaseResuming},
+	} {
+		around := append([]pivot.Neighbour{resident}, step.moves...)
+		if got := pivot.PlanHost(host, around, pivot.HostFacts{Settled: true}); got != step.want {
+			t.Errorf("%s: got step %s, want %s", step.reason, got, step.want)
+		}
+		if got := pivot.PhaseOf(host, around); got != step.phase {
+			t.Errorf("%s: got phase %s, want %s", step.reason, got, step.phase)
+		}
+		if obstacles := pivot.UnpauseObstacles(host, around[:1], pivot.Departure{}); len(obstacles) > 0 {
+			t.Errorf("%s: the user may decide that its Cluster does not arrive: %v", step.reason, obstacles)
+		}
+	}
+}
+
 // TestGateWaitsForEpoch requires that a host that is parked for an earlier move keeps block-move.
 func TestGateWaitsForEpoch(t *testing.T) {
 	host := claimed()

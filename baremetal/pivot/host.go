@@ -74,7 +74,8 @@ const (
 	// Nudge enqueues the host in BMO, because another Ironic answers.
 	Nudge Step = "Nudge"
 
-	// Forget removes the annotation of the last Nudge: the host depends on no cluster with an Ironic endpoint.
+	// Forget removes annotations that no longer apply: that of the last Nudge from a host that depends on no cluster with
+	// an Ironic endpoint, and those of a move that has ended from a host whose pause a user has removed.
 	Forget Step = "Forget"
 )
 
@@ -135,6 +136,8 @@ type HostFacts struct {
 //	Running             paused by the provider, anything else          Resume
 //	Running             last registered by another Ironic than the     Nudge
 //	                    holder
+//	Running             not paused, with annotations of a move that    Forget
+//	                    has ended
 //	Running             anything else                                  Leave
 //
 // A host with an outdated reason gets Explain instead of Leave, unless a move deletes the host.
@@ -173,6 +176,8 @@ func planStaying(host *bmov1alpha1.BareMetalHost, around []Neighbour, facts Host
 		return planResuming(host, facts)
 	case another:
 		return Nudge
+	case outlivesMove(host, around):
+		return Forget
 	default:
 		return Leave
 	}
@@ -274,6 +279,48 @@ func outOfDate(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return told && len(servedBy(host, around)) == 0
 }
 
+// outlivesMove returns true if a host whose Clusters run has annotations of a move that has ended. Resume removes them,
+// but a user has removed the pause of this host. The first row that matches counts.
+//
+//	host                         has annotations of an ended move
+//	has none of the annotations  no
+//	is paused                    no: the pause may belong to a move
+//	has a status annotation      no: BMO has not restored the status yet
+//	its move has not ended       no: see moveHasEnded
+//	anything else                yes
+func outlivesMove(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	has := func(annotation string) bool {
+		_, exists := host.Annotations[annotation]
+		return exists
+	}
+	return slices.ContainsFunc(moveAnnotations(), has) && !has(bmov1alpha1.PausedAnnotation) &&
+		!has(bmov1alpha1.StatusAnnotation) && moveHasEnded(host, around)
+}
+
+// moveAnnotations are the annotations of a host that only a move needs.
+func moveAnnotations() []string {
+	return []string{
+		infrav1.StatusOriginAnnotation, infrav1.MoveEpochAnnotation, infrav1.IronicClusterIDAnnotation,
+	}
+}
+
+// forget removes annotations that no longer apply from a copy of a host.
+func forget(changed, host *bmov1alpha1.BareMetalHost, around []Neighbour) {
+	if outOfDate(host, around) {
+		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
+	}
+	if GoalOf(host, around) == PhaseRunning && outlivesMove(host, around) {
+		dropMoveAnnotations(changed)
+	}
+}
+
+// dropMoveAnnotations removes the annotations of a move from a host.
+func dropMoveAnnotations(host *bmov1alpha1.BareMetalHost) {
+	for _, annotation := range moveAnnotations() {
+		delete(host.Annotations, annotation)
+	}
+}
+
 // HolderName returns the value of the annotation that Nudge writes: kind, name and, if known, term of the holder.
 func HolderName(holder infrav1.IronicHolder) string {
 	name := string(holder.Kind) + "/" + holder.Name
@@ -316,16 +363,14 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 		stamp(changed, around)
 	case Resume, Stay:
 		delete(changed.Annotations, bmov1alpha1.PausedAnnotation)
-		delete(changed.Annotations, infrav1.StatusOriginAnnotation)
-		delete(changed.Annotations, infrav1.MoveEpochAnnotation)
-		delete(changed.Annotations, infrav1.IronicClusterIDAnnotation)
+		dropMoveAnnotations(changed)
 		delete(changed.Annotations, infrav1.PauseReasonAnnotation)
 		delete(changed.Annotations, infrav1.MoveWhileBusyAnnotation)
 	case Nudge:
 		holder := HolderFor(host, around)
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.IronicHolderAnnotation, HolderName(*holder))
 	case Forget:
-		delete(changed.Annotations, infrav1.IronicHolderAnnotation)
+		forget(changed, host, around)
 	case MarkProvisioned:
 		if BringsStatus(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = markedProvisioned(host)

@@ -198,6 +198,18 @@ func TestGoalOf(t *testing.T) {
 	}
 	held := free()
 	held.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	arriving := func(epoch pivot.Epoch, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		host := pausedHost(stamped(epoch), annotated(infrav1.StatusOriginAnnotation, "there"))
+		host.UID = "here"
+		for _, edit := range edits {
+			edit(host)
+		}
+		return host
+	}
+	without := func(annotation string) func(*bmov1alpha1.BareMetalHost) {
+		return func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, annotation) }
+	}
+	givenUp := func(host *bmov1alpha1.BareMetalHost) { host.UID = "there" }
 	for name, tc := range map[string]struct {
 		reason string
 		host   *bmov1alpha1.BareMetalHost
@@ -241,6 +253,18 @@ func TestGoalOf(t *testing.T) {
 		"FreeGivenUp":    {"all Clusters of its move run", stamped(3), []pivot.Neighbour{at(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfTheMove":  {"the epoch of a Cluster that runs is even", stamped(4), []pivot.Neighbour{movesWith(4), at(4)}, pivot.PhaseRunning},
 		"FreeOfAnother":  {"it is not of this move", stamped(1), []pivot.Neighbour{movesWith(3), other(false, true)}, pivot.PhaseRunning},
+		"FreeFirst":      {"its Cluster has not arrived, and the source may still have the host", arriving(1), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstAgain": {"the paused Cluster is the copy of an earlier move", arriving(3), []pivot.Neighbour{movesWith(1), at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstNew":   {"BMO of the source has not reconciled it, so it has no status", arriving(1, without(infrav1.StatusOriginAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeFirstUser":  {"the pause of a user does not change that", arriving(1, annotated(bmov1alpha1.PausedAnnotation, "maintenance")), []pivot.Neighbour{at(0)}, pivot.PhaseWaitingForEndpoint},
+		"FreeSecond":     {"its Cluster has arrived and runs", arriving(1), []pivot.Neighbour{at(0), at(2)}, pivot.PhaseRunning},
+		"FreeLate":       {"its Cluster has arrived before, and was paused and unpaused since", arriving(1), []pivot.Neighbour{at(4)}, pivot.PhaseRunning},
+		"FreeAgain":      {"the next move was given up before block-move was removed", arriving(3), []pivot.Neighbour{{Name: "c", Verified: true, Epoch: 4, Arrival: 1}}, pivot.PhaseRunning},
+		"FreeCAPM3":      {"CAPM3 sets no epoch", arriving(0), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeNoEpoch":    {"pivot keep has removed its epoch", arriving(1, without(infrav1.MoveEpochAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeOwn":        {"its status is from this object", arriving(1, givenUp), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeUnpaused":   {"a user has removed the pause", arriving(1, without(bmov1alpha1.PausedAnnotation)), []pivot.Neighbour{at(0)}, pivot.PhaseRunning},
+		"FreeNoCluster":  {"no Cluster has arrived", arriving(1), nil, pivot.PhaseWaitingForEndpoint},
 		"Stranger":       {"a host with a foreign consumer has no Cluster, even with a label", stranger, []pivot.Neighbour{paused, other(false, true)}, pivot.PhaseRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -468,6 +492,80 @@ func TestForget(t *testing.T) {
 				t.Errorf("after %s the host tells of a holder: %v", got, told)
 			}
 		})
+	}
+}
+
+// TestPlanHostForgetsAMove tests hosts with annotations of a move that the provider does not resume, because a user had
+// paused them.
+func TestPlanHostForgetsAMove(t *testing.T) {
+	origin, epoch := annotated(infrav1.StatusOriginAnnotation, "there"), annotated(infrav1.MoveEpochAnnotation, "1")
+	ironic := annotated(infrav1.IronicClusterIDAnnotation, "c2")
+	all := []func(*bmov1alpha1.BareMetalHost){origin, epoch, ironic}
+	with := func(host *bmov1alpha1.BareMetalHost, edits ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
+		for _, edit := range edits {
+			edit(host)
+		}
+		return host
+	}
+	told := annotated(infrav1.IronicHolderAnnotation, "ControlPlane/n")
+	held := pivot.Neighbour{
+		Name: "c", Verified: true, Endpoint: true, Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+	}
+	movesWith := func(epoch pivot.Epoch, isPaused bool) pivot.Neighbour {
+		return pivot.Neighbour{Name: "d", Verified: true, Paused: isPaused, Ungated: true, Epoch: epoch}
+	}
+	ended := pivot.Neighbour{Name: "c", Verified: true, Epoch: 2, Arrival: 1}
+	for name, tc := range map[string]struct {
+		reason string
+		host   *bmov1alpha1.BareMetalHost
+		around []pivot.Neighbour
+		want   pivot.Step
+	}{
+		"Origin":     {"its Cluster runs", with(claimed(), origin), []pivot.Neighbour{runs}, pivot.Forget},
+		"Epoch":      {"it had no status to record", with(claimed(), epoch), []pivot.Neighbour{runs}, pivot.Forget},
+		"Ironic":     {"the Ironic of another namespace served it", with(claimed(), ironic), []pivot.Neighbour{runs}, pivot.Forget},
+		"All":        {"its Cluster runs", with(claimed(), all...), []pivot.Neighbour{ended}, pivot.Forget},
+		"Free":       {"the Cluster of its move runs", with(free(), all...), []pivot.Neighbour{ended}, pivot.Forget},
+		"KeepsTold":  {"its Ironic has not changed", with(claimed(), append(all, told)...), []pivot.Neighbour{held}, pivot.Forget},
+		"NudgeFirst": {"the Ironic that took over comes first", with(claimed(), all...), []pivot.Neighbour{held}, pivot.Nudge},
+		"ToldToo":    {"no Ironic endpoint is left either", with(claimed(), append(all, told)...), []pivot.Neighbour{runs}, pivot.Forget},
+		"None":       {"it has none of them", claimed(), []pivot.Neighbour{runs}, pivot.Leave},
+		"Status":     {"BMO has not restored its status", with(claimed(), append(all, annotated(bmov1alpha1.StatusAnnotation, "{}"))...), []pivot.Neighbour{runs}, pivot.Leave},
+		"ByUser":     {"the pause of the user has not ended", with(claimed(), origin, epoch, annotated(bmov1alpha1.PausedAnnotation, "me")), []pivot.Neighbour{runs}, pivot.Leave},
+		"Unverified": {"another Ironic may answer", with(claimed(), all...), []pivot.Neighbour{unverified}, pivot.Leave},
+		"Ungated":    {"the manager has not ended the move", with(claimed(), all...), []pivot.Neighbour{ungated}, pivot.Leave},
+		"Missing":    {"its Cluster has not arrived", with(claimed(), all...), []pivot.Neighbour{{Name: "d", Verified: true}}, pivot.Leave},
+		"First":      {"the Cluster that it moves with has not arrived", with(free(), all...), []pivot.Neighbour{runs}, pivot.Leave},
+		"Copying":    {"the gate is open", with(free(), all...), []pivot.Neighbour{movesWith(1, true)}, pivot.Pause},
+		"OneRuns":    {"another Cluster of its move is paused", with(free(), all...), []pivot.Neighbour{ended, movesWith(1, true)}, pivot.Pause},
+		"Leaving":    {"clusterctl deletes it", with(claimed(), append(all, annotated(infrav1.DeleteForMoveAnnotation, ""))...), []pivot.Neighbour{runs}, pivot.Leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.host.UID = "here"
+			got := pivot.PlanHost(tc.host, tc.around, pivot.HostFacts{Settled: true})
+			if got != tc.want {
+				t.Fatalf("%s: got %s, want %s", tc.reason, got, tc.want)
+			}
+			if got != pivot.Forget {
+				return
+			}
+			changed := pivot.Apply(got, tc.host, tc.around)
+			want := map[string]string{}
+			if name == "KeepsTold" {
+				want[infrav1.IronicHolderAnnotation] = "ControlPlane/n"
+			}
+			if diff := cmp.Diff(want, changed.Annotations); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if again := pivot.PlanHost(changed, tc.around, pivot.HostFacts{Settled: true}); again != pivot.Leave {
+				t.Errorf("after it, the step is %s", again)
+			}
+		})
+	}
+	waits := []pivot.Neighbour{unverified}
+	changed := pivot.Apply(pivot.Forget, with(claimed(), append(all, told)...), waits).Annotations
+	if _, kept := changed[infrav1.MoveEpochAnnotation]; !kept || changed[infrav1.IronicHolderAnnotation] != "" {
+		t.Errorf("the endpoint is not verified, and the host has %v", changed)
 	}
 }
 

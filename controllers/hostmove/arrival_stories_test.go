@@ -163,6 +163,21 @@ func describeArrivals(s *suite) {
 		w.pause(ctx, false)
 		w.running(ctx, "late")
 		Expect(w.get(ctx, Default, "late").Annotations).NotTo(HaveKey(infrav1.MoveEpochAnnotation))
+
+		By("ending the pause of the user")
+		remove := func(annotation string) {
+			GinkgoHelper()
+			stage.Change(ctx, w.client, w.key("early"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+				delete(host.Annotations, annotation)
+			})
+		}
+		remove(bmov1alpha1.PausedAnnotation)
+		w.stays(ctx, "early")
+		Expect(w.get(ctx, Default, "early").Annotations).To(HaveKey(infrav1.StatusOriginAnnotation))
+
+		By("removing the status annotation, as BMO does")
+		remove(bmov1alpha1.StatusAnnotation)
+		Eventually(func(g Gomega) { g.Expect(w.get(ctx, g, "early").Annotations).To(BeEmpty()) }).Should(Succeed())
 	})
 
 	It("keeps a leftover host of an earlier move paused until the user decides", func(ctx context.Context) {
@@ -188,6 +203,34 @@ func describeArrivals(s *suite) {
 			delete(host.Annotations, infrav1.MoveEpochAnnotation)
 		})
 		w.running(ctx, "left")
+	})
+
+	It("keeps a free host paused that arrives before its Cluster, while another Cluster runs", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.create(ctx, build.Cluster("resident", build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Cluster("resident", build.InNamespace(w.namespace), gated()))
+		w.host(ctx, "free", build.Paused(ours), build.Annotations(map[string]string{
+			bmov1alpha1.StatusAnnotation:   `{"provisioning":{"state":"available"}}`,
+			infrav1.StatusOriginAnnotation: "of-another-cluster", infrav1.MoveEpochAnnotation: "1",
+		}))
+		w.manager.Start()
+		w.stays(ctx, "free")
+
+		By("creating the Cluster that the host moves with")
+		w.create(ctx, build.Cluster("cluster", build.InNamespace(w.namespace), build.ClusterPaused()))
+		w.create(ctx, build.Metal3Cluster("cluster", build.InNamespace(w.namespace),
+			build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "1"})))
+		w.stays(ctx, "free")
+
+		By("unpausing it")
+		w.pause(ctx, false)
+		stage.Change(ctx, w.client, w.key("cluster"), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			build.Annotations(map[string]string{
+				infrav1.MoveEpochAnnotation: "2", infrav1.ArrivalEpochAnnotation: "1", infrav1.BlockMoveAnnotation: "",
+			})(infra)
+		})
+		w.running(ctx, "free")
+		Expect(w.get(ctx, Default, "free").Annotations).NotTo(HaveKey(infrav1.StatusOriginAnnotation))
 	})
 
 	It("resumes a host that was not moved, and keeps the moved ones paused", func(ctx context.Context) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -60,7 +61,9 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 //	anything else        anything else                                as the second table says
 //
 //	object of the target                                      removed
-//	in the target only, of a Cluster of the source or moved   yes
+//	in the target only, of a Cluster of the source            yes
+//	in the target only, moved, of another Cluster that runs   no: the target manages it
+//	in the target only, moved                                 yes
 //	that such an object owns                                  yes
 //	in both, being deleted in the target                      yes: the deletion would continue after the move
 //	a host in both, with a status in the target               yes: BMO would ignore the status that arrives
@@ -138,15 +141,11 @@ func isLeftover(source, target *scope, each removal) bool {
 		return false
 	}
 	_, moved := each.object.Annotations[infrav1.StatusOriginAnnotation]
-	ours := func(name string) bool {
-		for _, cluster := range source.clusters {
-			if cluster.Name == name {
-				return true
-			}
-		}
-		return false
-	}
-	return each.kind != secretKind() && (moved || ours(belongsTo(each.object)))
+	owner := belongsTo(each.object)
+	ours := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner }
+	runs := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner && !isPaused(cluster) }
+	return each.kind != secretKind() && (slices.ContainsFunc(source.clusters, ours) ||
+		moved && !slices.ContainsFunc(target.clusters, runs))
 }
 
 // movable returns the objects of one side that move, owned objects first. It omits objects without a namespace,

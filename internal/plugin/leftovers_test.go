@@ -74,6 +74,17 @@ func TestTargetLeftovers(t *testing.T) {
 	withStatus := func(host *bmov1alpha1.BareMetalHost) { host.Status.LastUpdated = ptr.To(metav1.Now()) }
 	moved := named("moved", "")
 	moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+	movedWith := func(cluster string) *metav1.PartialObjectMetadata {
+		host := named("moved", cluster)
+		host.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+		return host
+	}
+	beside := func(paused bool) *scope {
+		target, other := copied(true, "3"), runningCluster("other")
+		other.Spec.Paused = ptr.To(paused)
+		target.clusters = append(target.clusters, other)
+		return target
+	}
 	for name, tc := range map[string]struct {
 		reason         string
 		source, target *scope
@@ -103,6 +114,18 @@ func TestTargetLeftovers(t *testing.T) {
 		"Moved": {
 			reason: "a free host that came with a move", source: copied(false, "4"), target: copied(true, "3").put("BareMetalHost", moved),
 			want: []string{"BareMetalHost moved"},
+		},
+		"MovedWithOther": {
+			reason: "the target manages the host of a Cluster that runs", source: copied(false, "4"),
+			target: beside(false).put("BareMetalHost", movedWith("other")),
+		},
+		"MovedWithPaused": {
+			reason: "no Cluster of the host runs", source: copied(false, "4"),
+			target: beside(true).put("BareMetalHost", movedWith("other")), want: []string{"BareMetalHost moved"},
+		},
+		"MovedWithOurs": {
+			reason: "a host that was deleted in the source", source: copied(false, "4"),
+			target: beside(false).put("BareMetalHost", movedWith("c")), want: []string{"BareMetalHost moved"},
 		},
 		"Half": {
 			reason: "the deletion would continue after the move", source: copied(false, "4", "m"),
