@@ -33,8 +33,8 @@ func NetworkData(data *infrav1.NetworkData, subject Subject, addresses map[Pool]
 	return yaml.Marshal(rendered)
 }
 
-// DuplicateIDs returns a message about the IDs that several entries of a list of the network-data have. Empty if there are
-// none.
+// DuplicateIDs returns a message about the IDs that several entries of a list of the network-data have. Empty if there
+// are none.
 func DuplicateIDs(data *infrav1.NetworkData) string {
 	if data == nil {
 		return ""

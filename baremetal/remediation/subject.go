@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -99,14 +99,14 @@ func IsLost(subject Subject) bool {
 		subject.Machine != nil && subject.Host == nil && subject.LostHost != "" && subject.Unhealthy
 }
 
-// IsForgotten returns true if a MachineHealthCheck created the remediation, and its Machine has no report of this check.
+// IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it.
 // Cluster API writes the report in the pass that creates a remediation, and not again while the remediation exists. A
 // write that failed, or clusterctl move, which drops the status of the Machine, loses it. Without the report, neither
 // the next try nor the replacement follows.
 func IsForgotten(request *infrav1.Metal3Remediation, owner *clusterv1.Machine) bool {
 	_, isCreated := request.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
 	return isCreated && owner != nil && owner.DeletionTimestamp.IsZero() &&
-		!conditions.Has(owner, clusterv1.MachineHealthCheckSucceededCondition)
+		meta.FindStatusCondition(owner.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition) == nil
 }
 
 func checkHost(subject Subject) outcome.Outcome {

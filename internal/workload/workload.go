@@ -29,8 +29,8 @@ var ErrUnreachable = errors.New("the API server of the workload cluster does not
 // ErrNotTried is ErrUnreachable before the manager has tried to connect to a workload cluster.
 var ErrNotTried = fmt.Errorf("%w: the manager has not tried to connect yet", ErrUnreachable)
 
-// IsUnreachable returns true for the error of a request to a cluster without a connection, and of a request that the API
-// server did not answer in time.
+// IsUnreachable returns true for the error of a request to a cluster without a connection, and of a request that the
+// API server did not answer in time.
 func IsUnreachable(err error) bool {
 	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNoAnswer)
 }
