@@ -134,9 +134,12 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 	case len(a.Ambiguous) == 0:
 		a.Course = courseCopying
 	default:
+		remedy := "if you have deleted it in the source, remove it with pivot clean --target"
+		if slices.ContainsFunc(a.Ambiguous, func(each located) bool { return each.kind == secretKind() }) {
+			remedy += ", and delete Secrets in the target with kubectl"
+		}
 		a.Course = courseUnclear
-		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"if you have deleted it in the source, remove it with pivot clean --target",
+		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear, remedy,
 			"%s is in the target only, and the copy is not complete", pivot.Enumerate(a.Ambiguous)))
 	}
 }
@@ -284,8 +287,8 @@ func (a arrival) notHere() []located {
 	return missing
 }
 
-// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move. A
-// Secret of a host belongs to no Cluster, so each Secret that moves counts.
+// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move, and
+// the Secrets that mayHaveArrived.
 func (a arrival) onlyHere() []located {
 	arriving := map[string]bool{}
 	for _, cluster := range a.from.clusters {
@@ -300,12 +303,47 @@ func (a arrival) onlyHere() []located {
 		for _, name := range sortedKeys(here) {
 			_, arrives := from[name]
 			_, moved := here[name].Annotations[infrav1.StatusOriginAnnotation]
-			if !arrives && (arriving[belongsTo(here[name])] || moved || kind == secretKind()) {
+			isSecret := kind == secretKind()
+			if !arrives && (arriving[belongsTo(here[name])] || moved || isSecret && a.mayHaveArrived(here[name])) {
 				found = append(found, located{kind, name})
 			}
 		}
 	}
 	return found
+}
+
+// mayHaveArrived returns true for a Secret in the target only that may have come with a move: the Secret of a host
+// belongs to no Cluster. The first row that matches counts.
+//
+//	Secret that belongs to no Cluster of the source      may have arrived
+//	has an owner that the source has                     yes: clusterctl deletes the Secret before its owner
+//	has any other owner, or belongs to another Cluster   no: if its owner arrived, the owner counts
+//	is named by an object that the source does not have  no: the same
+//	any other                                            yes
+func (a arrival) mayHaveArrived(secret *metav1.PartialObjectMetadata) bool {
+	isNamed := func(infra *infrav1.Metal3Cluster) bool {
+		return !a.arrives(infra.Name) && slices.Contains(pivot.NamedSecrets(infra), secret.Name)
+	}
+	switch {
+	case a.from.hasOwnerOf(secret):
+		return true
+	case len(secret.OwnerReferences) > 0, belongsTo(secret) != "":
+		return false
+	default:
+		return a.namedBy(secret.Name) == "" && !slices.ContainsFunc(a.infras, isNamed)
+	}
+}
+
+// hasOwnerOf returns true if a side has an owner of an object of the other side, where the owner has another UID.
+func (s *scope) hasOwnerOf(object *metav1.PartialObjectMetadata) bool {
+	for kind, objects := range s.objects {
+		for _, owner := range object.OwnerReferences {
+			if _, exists := objects[owner.Name]; exists && owner.Kind == kind.Kind {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ofClass returns true for a ClusterClass, and for an object with a ClusterClass as owner.
