@@ -65,9 +65,8 @@ type assessment struct {
 //	source                                     target                 course
 //	no Cluster                                 no Cluster             None
 //	no Cluster                                 any Cluster            Arrived
+//	any                                        any                    Unclear, if the epochs have contradictions
 //	any                                        a newer copy, runs     Arrived
-//	any                                        a newer copy, paused   Unclear: the target managed it last
-//	any                                        another copy, runs     Unclear: no move has brought it there
 //	all Clusters run                           no copy                None
 //	all Clusters run                           paused copies          GivenUp
 //	paused, lost what its inventory has        all that is left       Deleting
@@ -80,38 +79,22 @@ type assessment struct {
 // time when clusterctl began to copy.
 func assess(source, target *scope, equal bool) assessment {
 	names, running, paused := arrivingClusters(source, target)
-	var found assessment
+	doubts := contradictions(source, target, running)
 	switch {
 	case len(source.clusters) == 0 && len(names) == 0:
-		found.Course = courseNone
-		return found
+		return assessment{Course: courseNone}
 	case len(source.clusters) == 0:
-		found.Course = courseArrived
-		return found
-	}
-	switch newer := newerIn(source, target); {
-	case newer != "" && running:
-		found.Course = courseArrived
-		return found
-	case newer != "":
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
-			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
-				"has a newer move epoch than that of the source, and its Cluster is paused", newer))
-		return found
+		return assessment{Course: courseArrived}
+	case len(doubts) > 0:
+		return assessment{Course: courseUnclear, Doubts: doubts}
 	case running:
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"find out which cluster manages the hosts, and pause the Cluster in the other one",
-			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there"))
-		return found
+		return assessment{Course: courseArrived}
+	case !anyPaused(source.clusters) && paused:
+		return assessment{Course: courseGivenUp}
 	case !anyPaused(source.clusters):
-		found.Course = courseNone
-		if paused {
-			found.Course = courseGivenUp
-		}
-		return found
+		return assessment{Course: courseNone}
 	}
+	var found assessment
 	found.compare(source, target, equal)
 	return found
 }

@@ -43,6 +43,16 @@ func copied(paused bool, epoch string, machines ...string) *scope {
 	return here
 }
 
+// beside adds Cluster d to a side. It is paused or runs, with an epoch.
+func (s *scope) beside(paused bool, epoch string) *scope {
+	cluster, infra := runningCluster("d"), runningInfra("d")
+	cluster.Spec.Paused = ptr.To(paused)
+	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch
+	s.clusters, s.infras = append(s.clusters, cluster), append(s.infras, infra)
+	s.objects[clusterKind()]["d"], s.objects[infraKind()]["d"] = named("d", ""), named("d", "d")
+	return s
+}
+
 // named is an object. The Cluster owns it, unless the name of the Cluster is empty.
 func named(name, cluster string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -133,6 +143,27 @@ func TestAssess(t *testing.T) {
 		"Leftover":    {"the target runs, and the source has a rest", copied(true, "3"), copied(false, "4", "m"), false, courseArrived},
 		"Maintenance": {"the target was paused later: its objects are the true ones", copied(true, "3", "m"), copied(true, "5", "m"), false, courseUnclear},
 		"OldRuns":     {"a leftover in the target was unpaused", copied(true, "7", "m"), copied(false, "6", "m"), false, courseUnclear},
+		"LeftoversOfTwo": {
+			"both run in the target", copied(true, "3", "m").beside(true, "3"), copied(false, "4", "m").beside(false, "4"), false,
+			courseArrived,
+		},
+		"RunsOnBoth": {"the target is newer: fence the source", copied(false, "2", "m"), copied(false, "4", "m"), false, courseArrived},
+		"OneNotUnpaused": {
+			"both copies of the other one are of one move", copied(true, "3", "m").beside(true, "3"),
+			copied(false, "4", "m").beside(true, "3"), false, courseArrived,
+		},
+		"Split": {
+			"each side runs one of the Clusters", copied(true, "1", "m").beside(false, "2"), copied(false, "2", "m").beside(true, "1"),
+			false, courseUnclear,
+		},
+		"SplitPaused": {
+			"the source managed the other one last", copied(true, "1", "m").beside(true, "3"),
+			copied(false, "2", "m").beside(true, "1"), false, courseUnclear,
+		},
+		"SplitRuns": {
+			"no move has brought the other one", copied(true, "1", "m").beside(true, "2"), copied(false, "2", "m").beside(false, "2"),
+			false, courseUnclear,
+		},
 		"Deleting": {
 			"the inventory has what is gone", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
 			copied(true, "3", "m", "n"), false, courseDeleting,
