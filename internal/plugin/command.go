@@ -140,8 +140,8 @@ func repairingCommands() []command {
 		},
 		{
 			"takeover", "", "Manage the Clusters here that another management cluster has claimed",
-			"The other management cluster must be lost: if it runs, two BMOs manage each host. It refuses if --to-kubeconfig " +
-				"names the other management cluster and a Cluster runs there.", setupTakeover,
+			"It unpauses the Clusters. The other management cluster must be lost: if it runs, two BMOs manage each host. It " +
+				"refuses if --to-kubeconfig names the other management cluster and a Cluster runs there.", setupTakeover,
 		},
 		{
 			"forget", "", "Forget which hosts and Metal3Clusters have moved away, so that they can be created here again",
