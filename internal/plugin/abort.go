@@ -120,10 +120,13 @@ func (c *recovery) clean(ctx context.Context) error {
 	if c.ofTarget {
 		return c.cleanTarget(ctx)
 	}
-	if c.done.Course != courseArrived {
-		if c.done.Course == courseDeleting {
-			return c.wrongStage("complete the move with pivot resume", "the Clusters of the target are paused")
-		}
+	switch stayed, moved := divided(c.left, c.arrived); {
+	case len(stayed) > 0 && len(moved) > 0:
+		// The Clusters that have moved decide, also for courseUnclear. The others stay.
+		c.done.Refusals, c.left = []obstacle{}, c.left.of(moved)
+	case c.done.Course == courseDeleting:
+		return c.wrongStage("complete the move with pivot resume", "the Clusters of the target are paused")
+	case c.done.Course != courseArrived:
 		return c.wrongStage("pivot clean removes only the leftovers of a complete move",
 			fmt.Sprintf("the target does not manage the Clusters (course %s)", c.done.Course))
 	}
@@ -158,14 +161,19 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	return paused
 }
 
-// sweep removes the leftovers in the source if the target has all of them and no controller acts on them. It keeps late
-// hosts.
+// sweep removes the leftovers in the source if the target has all of them, in no older version, and no controller acts
+// on them. It keeps late hosts.
 func (c *recovery) sweep(ctx context.Context, late lateHosts) error {
 	for _, cluster := range c.left.clusters {
 		if !isPaused(cluster) {
 			return c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
 				"pause it with pivot fence", "Cluster %s runs in the source", cluster.Name))
 		}
+	}
+	if newer := newerIn(c.arrived, c.left); newer != "" {
+		return c.refuse(sourceSide, pivot.AboutNamed("Metal3Cluster", c.left.namespace, newer).Blocks(pivot.CodeMoveUnclear,
+			"unpause the Cluster in the source with kubectl, and move it with pivot run",
+			"Metal3Cluster %s has a newer move epoch in the source than in the target, so the source managed it last", newer))
 	}
 	var lost []pivot.Obstacle
 	for _, each := range (arrival{scope: c.arrived, from: c.left}).notHere() {

@@ -65,9 +65,8 @@ type assessment struct {
 //	source                                     target                 course
 //	no Cluster                                 no Cluster             None
 //	no Cluster                                 any Cluster            Arrived
+//	any                                        any                    Unclear, if the epochs have contradictions
 //	any                                        a newer copy, runs     Arrived
-//	any                                        a newer copy, paused   Unclear: the target managed it last
-//	any                                        another copy, runs     Unclear: no move has brought it there
 //	all Clusters run                           no copy                None
 //	all Clusters run                           paused copies          GivenUp
 //	paused, lost what its inventory has        all that is left       Deleting
@@ -80,38 +79,22 @@ type assessment struct {
 // time when clusterctl began to copy.
 func assess(source, target *scope, equal bool) assessment {
 	names, running, paused := arrivingClusters(source, target)
-	var found assessment
+	doubts := contradictions(source, target, running)
 	switch {
 	case len(source.clusters) == 0 && len(names) == 0:
-		found.Course = courseNone
-		return found
+		return assessment{Course: courseNone}
 	case len(source.clusters) == 0:
-		found.Course = courseArrived
-		return found
-	}
-	switch newer := newerIn(source, target); {
-	case newer != "" && running:
-		found.Course = courseArrived
-		return found
-	case newer != "":
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
-			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
-				"has a newer move epoch than that of the source, and its Cluster is paused", newer))
-		return found
+		return assessment{Course: courseArrived}
+	case len(doubts) > 0:
+		return assessment{Course: courseUnclear, Doubts: doubts}
 	case running:
-		found.Course = courseUnclear
-		found.Doubts = append(found.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"find out which cluster manages the hosts, and pause the Cluster in the other one",
-			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there"))
-		return found
+		return assessment{Course: courseArrived}
+	case !anyPaused(source.clusters) && paused:
+		return assessment{Course: courseGivenUp}
 	case !anyPaused(source.clusters):
-		found.Course = courseNone
-		if paused {
-			found.Course = courseGivenUp
-		}
-		return found
+		return assessment{Course: courseNone}
 	}
+	var found assessment
 	found.compare(source, target, equal)
 	return found
 }
@@ -134,9 +117,12 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 	case len(a.Ambiguous) == 0:
 		a.Course = courseCopying
 	default:
+		remedy := "if you have deleted it in the source, remove it with pivot clean --target"
+		if slices.ContainsFunc(a.Ambiguous, func(each located) bool { return each.kind == secretKind() }) {
+			remedy += ", and delete Secrets in the target with kubectl"
+		}
 		a.Course = courseUnclear
-		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"if you have deleted it in the source, remove it with pivot clean --target",
+		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear, remedy,
 			"%s is in the target only, and the copy is not complete", pivot.Enumerate(a.Ambiguous)))
 	}
 }
@@ -284,8 +270,8 @@ func (a arrival) notHere() []located {
 	return missing
 }
 
-// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move. A
-// Secret of a host belongs to no Cluster, so each Secret that moves counts.
+// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move, and
+// the Secrets that mayHaveArrived.
 func (a arrival) onlyHere() []located {
 	arriving := map[string]bool{}
 	for _, cluster := range a.from.clusters {
@@ -300,12 +286,47 @@ func (a arrival) onlyHere() []located {
 		for _, name := range sortedKeys(here) {
 			_, arrives := from[name]
 			_, moved := here[name].Annotations[infrav1.StatusOriginAnnotation]
-			if !arrives && (arriving[belongsTo(here[name])] || moved || kind == secretKind()) {
+			isSecret := kind == secretKind()
+			if !arrives && (arriving[belongsTo(here[name])] || moved || isSecret && a.mayHaveArrived(here[name])) {
 				found = append(found, located{kind, name})
 			}
 		}
 	}
 	return found
+}
+
+// mayHaveArrived returns true for a Secret in the target only that may have come with a move: the Secret of a host
+// belongs to no Cluster. The first row that matches counts.
+//
+//	Secret that belongs to no Cluster of the source      may have arrived
+//	has an owner that the source has                     yes: clusterctl deletes the Secret before its owner
+//	has any other owner, or belongs to another Cluster   no: if its owner arrived, the owner counts
+//	is named by an object that the source does not have  no: the same
+//	any other                                            yes
+func (a arrival) mayHaveArrived(secret *metav1.PartialObjectMetadata) bool {
+	isNamed := func(infra *infrav1.Metal3Cluster) bool {
+		return !a.arrives(infra.Name) && slices.Contains(pivot.NamedSecrets(infra), secret.Name)
+	}
+	switch {
+	case a.from.hasOwnerOf(secret):
+		return true
+	case len(secret.OwnerReferences) > 0, belongsTo(secret) != "":
+		return false
+	default:
+		return a.namedBy(secret.Name) == "" && !slices.ContainsFunc(a.infras, isNamed)
+	}
+}
+
+// hasOwnerOf returns true if a side has an owner of an object of the other side, where the owner has another UID.
+func (s *scope) hasOwnerOf(object *metav1.PartialObjectMetadata) bool {
+	for kind, objects := range s.objects {
+		for _, owner := range object.OwnerReferences {
+			if _, exists := objects[owner.Name]; exists && owner.Kind == kind.Kind {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ofClass returns true for a ClusterClass, and for an object with a ClusterClass as owner.

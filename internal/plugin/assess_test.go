@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -42,6 +43,16 @@ func copied(paused bool, epoch string, machines ...string) *scope {
 	return here
 }
 
+// beside adds Cluster d to a side. It is paused or runs, with an epoch.
+func (s *scope) beside(paused bool, epoch string) *scope {
+	cluster, infra := runningCluster("d"), runningInfra("d")
+	cluster.Spec.Paused = ptr.To(paused)
+	infra.Annotations[infrav1.MoveEpochAnnotation] = epoch
+	s.clusters, s.infras = append(s.clusters, cluster), append(s.infras, infra)
+	s.objects[clusterKind()]["d"], s.objects[infraKind()]["d"] = named("d", ""), named("d", "d")
+	return s
+}
+
 // named is an object. The Cluster owns it, unless the name of the Cluster is empty.
 func named(name, cluster string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -65,13 +76,62 @@ func recorded(side *scope, inventory string) *scope {
 	return side
 }
 
+// ownSecret gives the target a host with its Secret, which the source does not have.
+func ownSecret(target *scope) *scope {
+	return target.put("BareMetalHost", named("own", "")).put("Secret", belongingTo("own-bmc", "BareMetalHost", "own"))
+}
+
+// labelledSecret is a Secret without an owner that moves.
+func labelledSecret(name string) *metav1.PartialObjectMetadata {
+	secret := named(name, "")
+	secret.Labels = map[string]string{infrav1.MoveLabel: ""}
+	return secret
+}
+
 func TestAssess(t *testing.T) {
+	withHost := func(machines ...string) *scope {
+		return copied(true, "3", machines...).put("BareMetalHost", named("host", ""))
+	}
+	moved := named("moved", "")
+	moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+	using := copied(true, "3", "m").put("Secret", labelledSecret("own-bmc"), labelledSecret("ironic"))
+	using.hosts = append(using.hosts, build.Host("own", build.Available()))
+	using.infras = append(using.infras, runningInfra("other"))
+	using.infras[1].Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "ironic"}
 	for name, tc := range map[string]struct {
 		reason         string
 		source, target *scope
 		equal          bool
 		want           course
 	}{
+		"OwnSecret": {
+			"the target has a host of its own", withHost("m", "n"), ownSecret(withHost("m")), false, courseCopying,
+		},
+		"OwnSecretCopied": {
+			"clusterctl has copied all, and deleted nothing", withHost("m", "n"), ownSecret(withHost("m", "n")), true, courseCopying,
+		},
+		"SecretOfAnother": {
+			"another Cluster runs in the target", copied(true, "3", "m", "n"),
+			copied(true, "3", "m").put("Secret", byCluster("kubeconfig", "other")), false, courseCopying,
+		},
+		"SecretNamed": {"objects of the target name the Secrets", copied(true, "3", "m", "n"), using, false, courseCopying},
+		"SecretDeleted": {
+			"clusterctl has deleted the Secret of a host", withHost("m"),
+			withHost("m").put("Secret", belongingTo("bmc", "BareMetalHost", "host")), true, courseDeleting,
+		},
+		"HostDeleted": {
+			"clusterctl has deleted the host after its Secret", copied(true, "3", "m").put("BareMetalHost"),
+			copied(true, "3", "m").put("BareMetalHost", moved).put("Secret", belongingTo("bmc", "BareMetalHost", "moved")),
+			true, courseDeleting,
+		},
+		"SecretOfClusterDeleted": {
+			"clusterctl has deleted a Secret of the Cluster", copied(true, "3", "m"),
+			copied(true, "3", "m").put("Secret", byCluster("kubeconfig", "c")), true, courseDeleting,
+		},
+		"LabelledDeleted": {
+			"clusterctl may have deleted the Secret", copied(true, "3", "m"),
+			copied(true, "3", "m").put("Secret", labelledSecret("any")), true, courseDeleting,
+		},
 		"Fresh":       {"nothing is there yet", copied(false, "2", "m"), nothing(), false, courseNone},
 		"Empty":       {"there is nothing at all", nothing(), nothing(), false, courseNone},
 		"Parking":     {"clusterctl has copied nothing", copied(true, "3", "m"), nothing(), false, courseCopying},
@@ -83,6 +143,27 @@ func TestAssess(t *testing.T) {
 		"Leftover":    {"the target runs, and the source has a rest", copied(true, "3"), copied(false, "4", "m"), false, courseArrived},
 		"Maintenance": {"the target was paused later: its objects are the true ones", copied(true, "3", "m"), copied(true, "5", "m"), false, courseUnclear},
 		"OldRuns":     {"a leftover in the target was unpaused", copied(true, "7", "m"), copied(false, "6", "m"), false, courseUnclear},
+		"LeftoversOfTwo": {
+			"both run in the target", copied(true, "3", "m").beside(true, "3"), copied(false, "4", "m").beside(false, "4"), false,
+			courseArrived,
+		},
+		"RunsOnBoth": {"the target is newer: fence the source", copied(false, "2", "m"), copied(false, "4", "m"), false, courseArrived},
+		"OneNotUnpaused": {
+			"both copies of the other one are of one move", copied(true, "3", "m").beside(true, "3"),
+			copied(false, "4", "m").beside(true, "3"), false, courseArrived,
+		},
+		"Split": {
+			"each side runs one of the Clusters", copied(true, "1", "m").beside(false, "2"), copied(false, "2", "m").beside(true, "1"),
+			false, courseUnclear,
+		},
+		"SplitPaused": {
+			"the source managed the other one last", copied(true, "1", "m").beside(true, "3"),
+			copied(false, "2", "m").beside(true, "1"), false, courseUnclear,
+		},
+		"SplitRuns": {
+			"no move has brought the other one", copied(true, "1", "m").beside(true, "2"), copied(false, "2", "m").beside(false, "2"),
+			false, courseUnclear,
+		},
 		"Deleting": {
 			"the inventory has what is gone", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
 			copied(true, "3", "m", "n"), false, courseDeleting,

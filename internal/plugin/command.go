@@ -111,9 +111,10 @@ func repairingCommands() []command {
 		},
 		{
 			"clean", "", "Remove the leftovers of an interrupted move in the source, or in the target",
-			"It removes objects that the target has, too. BMO and Cluster API do not act on them. It refuses unless the " +
-				"target manages the Clusters. With --target it removes objects of the target that controllers would reconcile " +
-				"or delete after the next move, and refuses if the target may have the only copies.", setupClean,
+			"It removes objects that the target has, too. BMO and Cluster API do not act on them. It keeps the Clusters that " +
+				"the target does not manage, and refuses if there are only these. With --target it removes objects of the " +
+				"target that controllers would reconcile or delete after the next move, and refuses if the target may have the " +
+				"only copies.", setupClean,
 		},
 		{
 			"keep", "", "Resume a held host without an action of BMO on its machine",
@@ -139,8 +140,8 @@ func repairingCommands() []command {
 		},
 		{
 			"takeover", "", "Manage the Clusters here that another management cluster has claimed",
-			"The other management cluster must be lost: if it runs, two BMOs manage each host. It refuses if --to-kubeconfig " +
-				"names the other management cluster and a Cluster runs there.", setupTakeover,
+			"It unpauses the Clusters. The other management cluster must be lost: if it runs, two BMOs manage each host. It " +
+				"refuses if --to-kubeconfig names the other management cluster and a Cluster runs there.", setupTakeover,
 		},
 		{
 			"forget", "", "Forget which hosts and Metal3Clusters have moved away, so that they can be created here again",

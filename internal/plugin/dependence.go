@@ -8,6 +8,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,8 +90,13 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 	if err != nil {
 		return nil, err
 	}
+	// BMO uses one Ironic for the hosts of all namespaces.
+	everywhere, err := c.target.readHosts(ctx, metav1.NamespaceAll)
+	if err != nil {
+		return nil, c.target.blind(err)
+	}
 	because := slices.Concat(c.done.Refusals, at(targetSide, arrived.deadOperators()), facts.obstacles())
-	because = append(because, at(targetSide, arrived.handoverObstacles(facts.vips))...)
+	because = append(because, at(targetSide, arrived.handoverObstacles(facts.vips, everywhere))...)
 	because = append(because, at(targetSide, seen.awaitingIronic())...)
 	because = append(because, at(sourceSide, c.staying)...)
 	for _, look := range []func(context.Context) ([]pivot.Obstacle, error){c.clustersLeft, c.hostsLeft} {
@@ -145,12 +151,13 @@ func (c *recovery) observeIronics(ctx context.Context, seen *sight) (dependence,
 
 // handoverObstacles returns the obstacles to a handover of the Ironic endpoints that the hosts of the namespace use:
 // all endpoints of the namespace, and the VIP that BMO uses. Of several Metal3Clusters that share a VIP elsewhere, one
-// without obstacles is enough.
-func (s *scope) handoverObstacles(vips map[string][]*infrav1.Metal3Cluster) []pivot.Obstacle {
+// without obstacles is enough. Hosts are those of all namespaces, which BMO manages with the same Ironic.
+func (s *scope) handoverObstacles(vips map[string][]*infrav1.Metal3Cluster, hosts []*bmov1alpha1.BareMetalHost,
+) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, infra := range s.infras {
 		if infra.Spec.Ironic != nil {
-			found = append(found, pivot.DemotionObstacles(s.demotionFacts(infra, s.hosts))...)
+			found = append(found, pivot.DemotionObstacles(s.demotionFacts(infra, hosts))...)
 		}
 	}
 	local := func(infra *infrav1.Metal3Cluster) bool { return infra.Namespace == s.namespace }
@@ -161,7 +168,7 @@ func (s *scope) handoverObstacles(vips map[string][]*infrav1.Metal3Cluster) []pi
 		}
 		var least []pivot.Obstacle
 		for i, infra := range sharing {
-			if obstacles := pivot.DemotionObstacles(s.demotionFacts(infra, s.hosts)); i == 0 || len(obstacles) < len(least) {
+			if obstacles := pivot.DemotionObstacles(s.demotionFacts(infra, hosts)); i == 0 || len(obstacles) < len(least) {
 				least = obstacles
 			}
 		}

@@ -125,7 +125,8 @@ func clusterNames(clusters []*clusterv1.Cluster) string {
 	return strings.Join(names, ", ")
 }
 
-// takeOver raises the epochs of Metal3Clusters that another management cluster has claimed.
+// takeOver raises the epochs of Metal3Clusters that another management cluster has claimed, and unpauses their
+// Clusters. The manager does not probe paused Clusters, so their hosts would stay fenced.
 func (c *recovery) takeOver(ctx context.Context) error {
 	here, there, err := c.seeBoth(ctx)
 	if err != nil {
@@ -135,15 +136,25 @@ func (c *recovery) takeOver(ctx context.Context) error {
 	if len(refusals) > 0 {
 		return c.refuse("", refusals...)
 	}
-	names := make([]string, 0, len(claims))
+	paused, refusals, err := c.pausedOf(ctx, claims)
+	if err != nil {
+		return err
+	}
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	names := unpausedNames(paused)
 	for _, each := range claims {
 		names = append(names, "Metal3Cluster "+each.infra.Name)
 	}
-	if err := c.ask(fmt.Sprintf("%s: this management cluster manages the hosts from now on. If the other management "+
-		"cluster runs, BMO acts on each host twice.", strings.Join(names, ", "))); err != nil {
+	if err := c.ask(fmt.Sprintf("%s: this management cluster unpauses the Clusters, and manages the hosts from now on. "+
+		"If the other management cluster runs, BMO acts on each host twice.", strings.Join(names, ", "))); err != nil {
 		return err
 	}
 	for _, each := range claims {
+		if each.epoch == pivot.EpochOf(each.infra) {
+			continue
+		}
 		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}}}`, each.infra.ResourceVersion,
 			infrav1.MoveEpochAnnotation, each.epoch)
 		err := c.act(func() error { return mergePatch(ctx, c.source.client, each.infra.DeepCopy(), patch) },
@@ -152,7 +163,31 @@ func (c *recovery) takeOver(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.unpause(ctx, c.source, paused); err != nil {
+		return err
+	}
 	return c.finish(ctx, c.source)
+}
+
+// pausedOf returns the paused Clusters of the claims, or why they must stay paused.
+func (c *recovery) pausedOf(ctx context.Context, claims []claim) (*scope, []pivot.Obstacle, error) {
+	here, err := c.source.survey(ctx, c.where.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	paused := &scope{sight: &sight{namespace: here.namespace}}
+	var refusals []pivot.Obstacle
+	for _, each := range claims {
+		if cluster := here.clusterOf(each.infra); cluster != nil && isPaused(cluster) {
+			paused.clusters = append(paused.clusters, cluster)
+			refusals = append(refusals, incomplete(here, departed, cluster)...)
+		}
+	}
+	return paused, refusals, nil
 }
 
 // claim is the epoch with which a Metal3Cluster takes over.
@@ -168,7 +203,8 @@ type claim struct {
 //	any reason but ManagedElsewhere       any                            no: it is not claimed by another
 //	ManagedElsewhere                      runs                           refused: BMO would act on each host twice
 //	ManagedElsewhere, without an epoch    any                            refused: the next epoch is not known
-//	ManagedElsewhere                      any other, or not known        yes, with the next epoch after the recorded one
+//	ManagedElsewhere                      any other, or not known        yes, with the next epoch after the recorded one,
+//	                                                                     or its own if that is newer: see tookOver
 //
 // If none takes over, it returns an obstacle.
 func takeover(here, there *sight) ([]claim, []pivot.Obstacle) {
@@ -190,7 +226,7 @@ func takeover(here, there *sight) ([]claim, []pivot.Obstacle) {
 				"IronicEndpointReady of Metal3Cluster %s does not name the epoch that the other management cluster has",
 				infra.Name))
 		default:
-			claims = append(claims, claim{infra, recorded + epochStep})
+			claims = append(claims, claim{infra, max(recorded+epochStep, pivot.EpochOf(infra))})
 		}
 	}
 	if len(claims)+len(refusals) == 0 {
@@ -220,6 +256,13 @@ func recordedEpoch(infra *infrav1.Metal3Cluster) (pivot.Epoch, bool) {
 	}
 	epoch, err := strconv.ParseInt(found[1], 10, 64)
 	return pivot.Epoch(epoch), err == nil
+}
+
+// tookOver returns true if takeover has raised the epoch of a Metal3Cluster. While its Cluster is paused, the condition
+// still names the other management cluster. A pause raises the epoch by one only.
+func tookOver(infra *infrav1.Metal3Cluster) bool {
+	recorded, known := recordedEpoch(infra)
+	return known && pivot.EpochOf(infra) >= recorded+epochStep
 }
 
 // runsThere returns true if the Cluster of a Metal3Cluster runs on the other side.

@@ -1,14 +1,18 @@
 package plugin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -372,19 +376,55 @@ func TestHandoverObstacles(t *testing.T) {
 		reason string
 		infras []*infrav1.Metal3Cluster
 		vips   []*infrav1.Metal3Cluster
+		busy   string
 		want   int
 	}{
-		"Own":        {"the endpoint of the namespace", []*infrav1.Metal3Cluster{in("metal3", false)}, []*infrav1.Metal3Cluster{in("metal3", false)}, 1},
-		"OwnArmed":   {"a node can take it", []*infrav1.Metal3Cluster{in("metal3", true)}, []*infrav1.Metal3Cluster{in("metal3", true), in("b", false)}, 0},
-		"Elsewhere":  {"BMO has one Ironic for all namespaces", nil, []*infrav1.Metal3Cluster{in("b", false)}, 1},
-		"OneOfTwo":   {"one with a node that can take the VIP is enough", nil, []*infrav1.Metal3Cluster{in("b", false), in("d", true)}, 0},
-		"NoEndpoint": {"there is no VIP", nil, nil, 0},
+		"Own":           {"the endpoint of the namespace", []*infrav1.Metal3Cluster{in("metal3", false)}, []*infrav1.Metal3Cluster{in("metal3", false)}, "", 1},
+		"OwnArmed":      {"a node can take it", []*infrav1.Metal3Cluster{in("metal3", true)}, []*infrav1.Metal3Cluster{in("metal3", true), in("b", false)}, "", 0},
+		"Busy":          {"the next Ironic would begin again", []*infrav1.Metal3Cluster{in("metal3", true)}, nil, "metal3", 1},
+		"BusyElsewhere": {"BMO has one Ironic for all namespaces", []*infrav1.Metal3Cluster{in("metal3", true)}, nil, "b", 1},
+		"Elsewhere":     {"BMO has one Ironic for all namespaces", nil, []*infrav1.Metal3Cluster{in("b", false)}, "", 1},
+		"OneOfTwo":      {"one with a node that can take the VIP is enough", nil, []*infrav1.Metal3Cluster{in("b", false), in("d", true)}, "", 0},
+		"NoEndpoint":    {"there is no VIP", nil, nil, "", 0},
 	} {
 		arrived := &scope{
 			sight: &sight{namespace: build.DefaultNamespace, infras: tc.infras}, operators: []operator{bmo(vip)},
 		}
-		if got := arrived.handoverObstacles(map[string][]*infrav1.Metal3Cluster{vip: tc.vips}); len(got) != tc.want {
+		var hosts []*bmov1alpha1.BareMetalHost
+		if tc.busy != "" {
+			hosts = append(hosts, build.Host("busy", build.InNamespace(tc.busy), build.State(bmov1alpha1.StateProvisioning)))
+		}
+		got := arrived.handoverObstacles(map[string][]*infrav1.Metal3Cluster{vip: tc.vips}, hosts)
+		if len(got) != tc.want {
 			t.Errorf("%s: %s: got %v", name, tc.reason, got)
+		}
+	}
+}
+
+// TestDependsOnSource reads the hosts of all namespaces of the target.
+func TestDependsOnSource(t *testing.T) {
+	operator := configured(corev1.Container{Env: []corev1.EnvVar{{Name: "IRONIC_ENDPOINT", Value: vip}}})
+	operator.Labels = map[string]string{operatorLabel: operatorValue}
+	operator.Status.AvailableReplicas = 1
+	infra, owner := runningInfra("c"), runningCluster("c")
+	infra.Status.Ironic.Nodes[0].Armed = ptr.To(true)
+	bare := fake.NewClientBuilder().WithScheme(scheme()).Build()
+	for name, tc := range map[string]struct {
+		state bmov1alpha1.ProvisioningState
+		want  []pivot.Code
+	}{
+		"Idle": {bmov1alpha1.StateProvisioned, nil},
+		"Busy": {bmov1alpha1.StateProvisioning, []pivot.Code{pivot.CodeHostBusy}},
+	} {
+		host := build.Host("host", build.InNamespace("b"), build.State(tc.state))
+		target := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(operator, infra, owner, host).Build()
+		c := &recovery{
+			where:  sides{namespace: build.DefaultNamespace},
+			source: &cluster{client: bare, side: sourceSide}, target: &cluster{client: target, side: targetSide},
+		}
+		found, err := c.dependsOnSource(t.Context())
+		if err != nil || !slices.Equal(tc.want, codesIn(found)) {
+			t.Errorf("%s: got %v, %v", name, found, err)
 		}
 	}
 }

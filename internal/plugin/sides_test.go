@@ -1,15 +1,19 @@
 package plugin
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -79,6 +83,8 @@ func TestFencing(t *testing.T) {
 }
 
 func TestTakeover(t *testing.T) {
+	takenOver := claimedSide()
+	takenOver.infras[0].Annotations[infrav1.MoveEpochAnnotation] = "9"
 	for name, tc := range map[string]struct {
 		reason      string
 		here, there *sight
@@ -87,6 +93,7 @@ func TestTakeover(t *testing.T) {
 	}{
 		"Claimed":  {"the next epoch after the recorded one", claimedSide(), nil, 8, nil},
 		"Copy":     {"a paused copy manages nothing", claimedSide(), managed(true, "7"), 8, nil},
+		"Again":    {"an epoch only grows", takenOver, nil, 9, nil},
 		"Gone":     {"the other cluster has no objects left", claimedSide(), &sight{}, 8, nil},
 		"Runs":     {"BMO would act on each host twice", claimedSide(), managed(false, "6"), 0, []pivot.Code{pivot.CodeInTarget}},
 		"Own":      {"nothing is to be taken over", managed(false, "4"), nil, 0, []pivot.Code{pivot.CodeWrongStage}},
@@ -100,6 +107,42 @@ func TestTakeover(t *testing.T) {
 		}
 		if got != tc.want || !slices.Equal(tc.refused, codesOf(refusals)) {
 			t.Errorf("%s: %s: got %v, %v", name, tc.reason, claims, refusals)
+		}
+	}
+}
+
+// TestTakeoverUnpauses expects that takeover raises the epoch and unpauses the Cluster, which fence has paused.
+func TestTakeoverUnpauses(t *testing.T) {
+	machine := build.Metal3Machine("m", "c", build.Annotations(map[string]string{infrav1.HostAnnotation: "metal3/host"}))
+	for name, tc := range map[string]struct {
+		reason, epoch string
+		hosts         []client.Object
+		want          string
+		isPaused      bool
+		refused       []pivot.Code
+	}{
+		"Fenced":     {"the next epoch after the recorded one", "5", []client.Object{build.Host("host")}, "8", false, nil},
+		"Again":      {"an epoch only grows", "9", []client.Object{build.Host("host")}, "9", false, nil},
+		"Incomplete": {"BMO would wipe the host", "5", nil, "5", true, []pivot.Code{pivot.CodeMoveUnclear}},
+	} {
+		side := claimedSide()
+		owner, infra := side.clusters[0], side.infras[0]
+		owner.Spec.Paused = ptr.To(true)
+		infra.Annotations[infrav1.MoveEpochAnnotation] = tc.epoch
+		objects := append(tc.hosts, build.Namespace(metav1.NamespaceSystem), owner, infra, machine)
+		c := &recovery{
+			yes: true, where: sides{namespace: build.DefaultNamespace}, timeout: time.Minute, progress: newProgress(&bytes.Buffer{}),
+			source: &cluster{client: fake.NewClientBuilder().WithScheme(scheme()).WithObjects(objects...).Build(), side: sourceSide},
+		}
+		err := c.takeOver(t.Context())
+		for _, object := range []client.Object{owner, infra} {
+			if err := c.source.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil || c.done.Done == tc.isPaused || !slices.Equal(tc.refused, codesIn(c.done.Refusals)) ||
+			isPaused(owner) != tc.isPaused || infra.Annotations[infrav1.MoveEpochAnnotation] != tc.want {
+			t.Errorf("%s: %s: got epoch %s, %+v, %v", name, tc.reason, infra.Annotations[infrav1.MoveEpochAnnotation], c.done, err)
 		}
 	}
 }

@@ -141,11 +141,12 @@ func (c *recovery) tellHeld(held []string) error {
 //
 //	Cluster    its objects here                      the other side             runs
 //	runs       any                                   any                        already
-//	is paused  another management cluster manages    any                        refused: take over
+//	is paused  another management cluster manages,   any                        refused: take over
+//	           and takeover has not raised the epoch
 //	is paused  any                                   has it, and it runs        refused: it is managed there
 //	is paused  any                                   has it, paused             refused: resume or abort the move
 //	is paused  one is missing of the inventory       has none, or is not known  refused: BMO would wipe hosts
-//	is paused  a host that was moved away is gone    has none, or is not known  refused: BMO would wipe hosts
+//	is paused  a host that left with it is gone      has none, or is not known  refused: BMO would wipe hosts
 //	is paused  all are here                          has none, or is not known  yes
 func unpausable(here *scope, there *sight, departed pivot.Departure, only []string) (
 	chosen []*clusterv1.Cluster, refusals []pivot.Obstacle,
@@ -173,9 +174,8 @@ func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluste
 	}
 	infra := here.infraOf(cluster)
 	isThere := func(other *infrav1.Metal3Cluster) bool { return other.Name == infra.Name && !infrav1.IsLeaving(other) }
-	gone := goneSince(here, departed)
 	switch {
-	case pivot.IsSuperseded(infra):
+	case pivot.IsSuperseded(infra) && !tookOver(infra):
 		return blocks(pivot.CodeSuperseded, "if that one is gone for good, use pivot takeover",
 			"another management cluster manages Cluster %s", cluster.Name)
 	case infra != nil && there != nil && runsThere(infra, there):
@@ -184,26 +184,33 @@ func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluste
 	case infra != nil && there != nil && slices.ContainsFunc(there.infras, isThere):
 		return blocks(pivot.CodeWrongStage, "complete the move with pivot resume, or abort it with pivot abort",
 			"a move of Cluster %s was interrupted, and a copy is in the other cluster", cluster.Name)
-	case len(gone) > 0:
-		return blocks(pivot.CodeMoveUnclear, "complete the move with pivot resume; if this is the target, and the source is "+
-			"gone for good, restore the missing objects from a backup",
-			"a move of Cluster %s was interrupted, and %s is not here: Cluster API would replace Machines, and BMO would "+
-				"wipe their hosts", cluster.Name, pivot.Enumerate(gone))
 	default:
-		return nil
+		return incomplete(here, departed, cluster)
 	}
 }
 
+// incomplete returns an obstacle if a Cluster lacks objects that the record of a move has.
+func incomplete(here *scope, departed pivot.Departure, cluster *clusterv1.Cluster) []pivot.Obstacle {
+	gone := goneSince(here, departed, here.infraOf(cluster))
+	if len(gone) == 0 {
+		return nil
+	}
+	return []pivot.Obstacle{pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
+		"complete the move with pivot resume; if this is the target, and the source is gone for good, restore the missing "+
+			"objects from a backup", "a move of Cluster %s was interrupted, and %s is not here: Cluster API would replace "+
+			"Machines, and BMO would wipe their hosts", cluster.Name, pivot.Enumerate(gone))}
+}
+
 // goneSince returns the objects that the record of a move has and that are missing here: they have not arrived, or have
-// left.
-func goneSince(here *scope, departed pivot.Departure) []string {
+// left. Hosts that left with other Metal3Clusters than the given one, which may be nil, do not count.
+func goneSince(here *scope, departed pivot.Departure, infra *infrav1.Metal3Cluster) []string {
 	var gone []string
 	for _, each := range lostSince(here) {
 		gone = append(gone, each.String())
 	}
 	for _, left := range departed.Hosts {
 		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == left.Name }
-		if !slices.ContainsFunc(here.hosts, same) {
+		if leftWith(left, departed, infra) && !slices.ContainsFunc(here.hosts, same) {
 			gone = append(gone, "BareMetalHost "+left.Name)
 		}
 	}
@@ -219,6 +226,14 @@ func goneSince(here *scope, departed pivot.Departure) []string {
 		}
 	}
 	return gone
+}
+
+// leftWith returns true if a host left with a Metal3Cluster that has not run here since.
+func leftWith(left pivot.DepartedHost, departed pivot.Departure, infra *infrav1.Metal3Cluster) bool {
+	if infra == nil {
+		return len(left.Infras) == 0
+	}
+	return (len(left.Infras) == 0 || slices.Contains(left.Infras, infra.Name)) && !departed.IsOver(infra)
 }
 
 // unpauseHosts unpauses hosts that wait for a Cluster or an Ironic that does not arrive.

@@ -28,6 +28,15 @@ func TestUnpausable(t *testing.T) {
 	listed.objects = map[schema.GroupKind]belongings{clusterv1.GroupVersion.WithKind("Machine").GroupKind(): {}}
 	fenced := claimedSide()
 	fenced.clusters[0].Spec.Paused = ptr.To(true)
+	taken, same := claimedSide(), claimedSide()
+	taken.clusters[0].Spec.Paused, same.clusters[0].Spec.Paused = ptr.To(true), ptr.To(true)
+	taken.infras[0].Annotations[infrav1.MoveEpochAnnotation] = "8"
+	same.infras[0].Annotations[infrav1.MoveEpochAnnotation] = "7"
+	leftWith := func(infra string) pivot.Departure {
+		return pivot.Departure{Infras: map[string]pivot.Epoch{infra: 5}, Hosts: []pivot.DepartedHost{{Name: "spare", Infras: []string{infra}}}}
+	}
+	over := leftWith("c")
+	over.Infras["c"] = 3
 	two := whole(managed(true, "5"), host)
 	two.clusters, two.infras = append(two.clusters, runningCluster("d")), append(two.infras, runningInfra("d"))
 	var left pivot.Departure
@@ -43,19 +52,24 @@ func TestUnpausable(t *testing.T) {
 		want     []string
 		refused  []pivot.Code
 	}{
-		"Paused":     {"a user paused it", complete, nil, pivot.Departure{}, nil, []string{"c"}, nil},
-		"Alone":      {"the other cluster has nothing", complete, &sight{}, pivot.Departure{}, nil, []string{"c"}, nil},
-		"Runs":       {"it runs already", whole(managed(false, "4"), host), nil, pivot.Departure{}, nil, nil, nil},
-		"OneOfTwo":   {"the other one runs", two, nil, pivot.Departure{}, []string{"c"}, []string{"c"}, nil},
-		"Other":      {"only the named one", two, nil, pivot.Departure{}, []string{"d"}, nil, nil},
-		"Typo":       {"the name is mistaken", complete, nil, pivot.Departure{}, []string{"x"}, nil, []pivot.Code{pivot.CodeClusterMissing}},
-		"Superseded": {"BMO would act on its hosts twice", whole(fenced, host), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeSuperseded}},
-		"RunsThere":  {"the other cluster manages it", complete, managed(false, "6"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeInTarget}},
-		"Copied":     {"resume and abort look at both sides", complete, managed(true, "5"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeWrongStage}},
-		"Inventory":  {"Cluster API would replace the Machine", listed, nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
-		"HostGone":   {"clusterctl has deleted a free host", complete, nil, left, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
-		"HostsHere":  {"clusterctl has not begun to delete", complete, nil, kept, nil, []string{"c"}, nil},
-		"NotArrived": {"the host of a Machine has not arrived", whole(managed(true, "5")), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
+		"Paused":        {"a user paused it", complete, nil, pivot.Departure{}, nil, []string{"c"}, nil},
+		"Alone":         {"the other cluster has nothing", complete, &sight{}, pivot.Departure{}, nil, []string{"c"}, nil},
+		"Runs":          {"it runs already", whole(managed(false, "4"), host), nil, pivot.Departure{}, nil, nil, nil},
+		"OneOfTwo":      {"the other one runs", two, nil, pivot.Departure{}, []string{"c"}, []string{"c"}, nil},
+		"Other":         {"only the named one", two, nil, pivot.Departure{}, []string{"d"}, nil, nil},
+		"Typo":          {"the name is mistaken", complete, nil, pivot.Departure{}, []string{"x"}, nil, []pivot.Code{pivot.CodeClusterMissing}},
+		"Superseded":    {"BMO would act on its hosts twice", whole(fenced, host), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeSuperseded}},
+		"TakenOver":     {"takeover has given it a newer epoch", whole(taken, host), nil, pivot.Departure{}, nil, []string{"c"}, nil},
+		"SameEpoch":     {"the other cluster has claimed the epoch from before the pause", whole(same, host), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeSuperseded}},
+		"RunsThere":     {"the other cluster manages it", complete, managed(false, "6"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeInTarget}},
+		"Copied":        {"resume and abort look at both sides", complete, managed(true, "5"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeWrongStage}},
+		"Inventory":     {"Cluster API would replace the Machine", listed, nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
+		"HostGone":      {"clusterctl has deleted a free host", complete, nil, left, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
+		"OfAnotherMove": {"another Cluster has moved away", complete, nil, leftWith("gone"), nil, []string{"c"}, nil},
+		"OfThisMove":    {"clusterctl has deleted a host of this move", complete, nil, leftWith("c"), nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
+		"MoveOver":      {"the Cluster has run here since", complete, nil, over, nil, []string{"c"}, nil},
+		"HostsHere":     {"clusterctl has not begun to delete", complete, nil, kept, nil, []string{"c"}, nil},
+		"NotArrived":    {"the host of a Machine has not arrived", whole(managed(true, "5")), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
 	} {
 		chosen, refusals := unpausable(tc.here, tc.there, tc.departed, tc.only)
 		var got []string

@@ -72,19 +72,21 @@ func describeSides(c *clusters) {
 		Expect(c.run(ctx, namespace, "fence")).To(end(0, "Nothing to do."))
 
 		By("restoring the other side")
-		source.unpause(ctx)
 		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
 		target := settle(ctx, c.target, namespace)
 		Expect(c.run(ctx, namespace, "takeover")).To(end(1, "the Cluster of Metal3Cluster cluster runs in the other cluster"))
 
 		By("losing the other side")
 		target.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
-		Expect(c.run(ctx, namespace, "takeover --dry-run")).To(end(0, "Dry run: Gave Metal3Cluster cluster move epoch 8"))
+		Expect(c.run(ctx, namespace, "takeover --dry-run")).To(end(0, "Dry run: Gave Metal3Cluster cluster move epoch 8",
+			"Dry run: Unpaused Cluster cluster in the source"))
+		Expect(source.isPaused(ctx)).To(BeTrue())
 		Expect(runOn(ctx, c.source.Kubeconfig, "", namespace, "takeover -o json").decode()).To(And(
 			HaveKeyWithValue("kind", "PivotTakeover"), HaveKeyWithValue("done", true)))
 		infra := &infrav1.Metal3Cluster{}
 		Expect(source.client.Get(ctx, source.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "8"))
+		Expect(source.isPaused(ctx)).To(BeFalse(), "a paused Cluster is not probed, so its hosts would stay fenced")
 	})
 
 	It("forgets moved objects when the other cluster has released them", func(ctx context.Context) {

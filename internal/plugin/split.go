@@ -1,0 +1,120 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// contradictions returns why the epochs of both sides allow no course. Running is true if a Cluster of the source runs
+// in the target. The first row that matches counts.
+//
+//	Clusters that both sides have                        contradiction
+//	some moved, and others stayed, see divided           each side manages some of them
+//	none runs in the target, one has a newer epoch       the target managed it last
+//	one runs in the target, none has a newer epoch, or   no move has brought it there
+//	some stayed
+//	any others                                           none
+func contradictions(source, target *scope, running bool) []pivot.Obstacle {
+	newer := newerIn(source, target)
+	stayed, moved := divided(source, target)
+	switch {
+	case len(stayed) > 0 && len(moved) > 0:
+		return []pivot.Obstacle{pivot.AboutNamed("Cluster", source.namespace, stayed[0]).Blocks(pivot.CodeMoveUnclear,
+			fmt.Sprintf("remove the leftovers of Cluster %s in the source with pivot clean; then move Cluster %s with pivot "+
+				"run, or remove its copy in the target with pivot abort", pivot.Enumerate(moved), pivot.Enumerate(stayed)),
+			"the target manages Cluster %s, and the source manages Cluster %s, or managed it last", pivot.Enumerate(moved),
+			pivot.Enumerate(stayed))}
+	case newer != "" && !running:
+		return []pivot.Obstacle{pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
+			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
+				"has a newer move epoch than that of the source, and its Cluster is paused", newer)}
+	case running && (newer == "" || len(stayed) > 0):
+		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
+			"find out which cluster manages the hosts, and pause the Cluster in the other one",
+			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there")}
+	default:
+		return nil
+	}
+}
+
+// divided returns the names of the Clusters that both sides have: those that the target manages have moved, and those
+// that the source manages or managed last have stayed. The first row that matches counts for each.
+//
+//	in the source  in the target  epoch in the target  Cluster
+//	paused         paused         same, of a move      neither: both are copies of one move
+//	any            any            same or lower        stayed
+//	runs           paused         higher               stayed: it runs in the source only
+//	any            runs           higher               moved
+//	paused         paused         higher               neither: the target managed it last
+func divided(source, target *scope) (stayed, moved []string) {
+	for _, infra := range source.infras {
+		same := func(other *infrav1.Metal3Cluster) bool { return other.Name == infra.Name }
+		i := slices.IndexFunc(target.infras, same)
+		if i < 0 {
+			continue
+		}
+		here, there := source.clusterOf(infra), target.clusterOf(target.infras[i])
+		if here == nil || there == nil {
+			continue
+		}
+		epoch, other := pivot.EpochOf(infra), pivot.EpochOf(target.infras[i])
+		arePaused := isPaused(here) && isPaused(there)
+		switch {
+		case arePaused && (epoch == other && epoch.IsMove() || epoch < other):
+		case epoch >= other, isPaused(there):
+			stayed = append(stayed, here.Name)
+		default:
+			moved = append(moved, here.Name)
+		}
+	}
+	return stayed, moved
+}
+
+// of returns the Clusters of these names with the objects that have their label, and the objects that only these own.
+func (s *scope) of(names []string) *scope {
+	all, chosen := s.movable(), map[types.UID]bool{}
+	isOther := func(owner metav1.OwnerReference) bool { return !chosen[owner.UID] }
+	for range maxDepth {
+		for _, each := range all {
+			name, owners := each.object.Labels[clusterv1.ClusterNameLabel], each.object.OwnerReferences
+			if each.kind == clusterKind() {
+				name = each.name
+			}
+			owned := name == "" && len(owners) > 0 && !slices.ContainsFunc(owners, isOther)
+			if owned || slices.Contains(names, name) {
+				chosen[each.object.UID] = true
+			}
+		}
+	}
+	keep := func(objects belongings) belongings {
+		kept := maps.Clone(objects)
+		maps.DeleteFunc(kept, func(_ string, object *metav1.PartialObjectMetadata) bool { return !chosen[object.UID] })
+		return kept
+	}
+	part, seen := *s, *s.sight
+	part.sight, part.objects, part.secrets = &seen, map[schema.GroupKind]belongings{}, keep(s.secrets)
+	for kind, objects := range s.objects {
+		part.objects[kind] = keep(objects)
+	}
+	seen.clusters, seen.infras = nil, nil
+	for _, cluster := range s.clusters {
+		if slices.Contains(names, cluster.Name) {
+			seen.clusters = append(seen.clusters, cluster)
+		}
+	}
+	for _, infra := range s.infras {
+		if slices.Contains(seen.clusters, s.clusterOf(infra)) {
+			seen.infras = append(seen.infras, infra)
+		}
+	}
+	return &part
+}

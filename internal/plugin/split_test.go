@@ -1,0 +1,107 @@
+package plugin
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// removing is a dry run of a command that removes leftovers in the source.
+func removing(source, target *scope) *recovery {
+	for _, side := range []*scope{source, target} {
+		side.put("Cluster").put("Machine").put("Metal3Cluster").put("BareMetalHost")
+		side.identify()
+	}
+	return &recovery{
+		where: sides{namespace: build.DefaultNamespace}, dryRun: true, left: source, arrived: target,
+		source:   &cluster{client: fake.NewClientBuilder().WithScheme(scheme()).Build(), side: sourceSide},
+		progress: newProgress(&bytes.Buffer{}), done: outcome{Course: assess(source, target, false).Course},
+	}
+}
+
+func codesIn(found []obstacle) []pivot.Code {
+	var codes []pivot.Code
+	for _, each := range found {
+		codes = append(codes, each.Code)
+	}
+	return codes
+}
+
+func TestSweep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		want           []string
+		refused        []pivot.Code
+	}{
+		"Leftover": {
+			reason: "the target runs", source: copied(true, "3", "m"), target: copied(false, "4", "m"),
+			want: []string{"Removed 3 objects in the source"},
+		},
+		"Copied": {
+			reason: "both are of one move", source: copied(true, "3", "m"), target: copied(true, "3", "m"),
+			want: []string{"Removed 3 objects in the source"},
+		},
+		"Newer": {
+			reason: "the source managed the Cluster last", source: copied(true, "3", "m"), target: copied(true, "1", "m"),
+			refused: []pivot.Code{pivot.CodeMoveUnclear},
+		},
+		"NewerOfTwo": {
+			reason: "the same for another Cluster", source: copied(true, "3", "m").beside(true, "5"),
+			target: copied(false, "4", "m").beside(true, "3"), refused: []pivot.Code{pivot.CodeMoveUnclear},
+		},
+	} {
+		c := removing(tc.source, tc.target)
+		err := c.sweep(t.Context(), lateHosts{})
+		if err != nil || !slices.Equal(tc.want, c.done.Actions) || !slices.Equal(tc.refused, codesIn(c.done.Refusals)) {
+			t.Errorf("%s: %s: got %v, %v, %v", name, tc.reason, c.done.Actions, c.done.Refusals, err)
+		}
+	}
+}
+
+// TestCleanDivided removes the leftovers of the Clusters that the target manages, and keeps the others in the source.
+func TestCleanDivided(t *testing.T) {
+	as := func(*bmov1alpha1.BareMetalHost) {}
+	both := belongingTo("both", "BareMetalHost", "c-0")
+	both.OwnerReferences = append(both.OwnerReferences, metav1.OwnerReference{Kind: "BareMetalHost", Name: "d-0", UID: "BareMetalHost-d-0"})
+	with := func(side *scope) *scope {
+		return side.leftHost("c-0", as).put("Machine", named("n", "d")).
+			put("BareMetalHost", named("c-0", "c"), named("d-0", "d"), named("free", "")).
+			put("Secret", belongingTo("c-0-bmc", "BareMetalHost", "c-0"), belongingTo("d-0-bmc", "BareMetalHost", "d-0"), both)
+	}
+	source, target := with(copied(true, "1", "m").beside(false, "2")), with(copied(false, "2", "m").beside(true, "1"))
+	c := removing(source, target)
+	for _, doubt := range assess(source, target, false).Doubts {
+		want := "the target manages Cluster c, and the source manages Cluster d, or managed it last: remove the leftovers of " +
+			"Cluster c in the source with pivot clean"
+		if !strings.HasPrefix(doubt.String(), want) {
+			t.Errorf("got the doubt %s", doubt)
+		}
+		if err := c.refuse("", doubt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := c.clean(t.Context())
+	if want := []string{"Removed 5 objects in the source"}; err != nil || !c.done.Done || !slices.Equal(want, c.done.Actions) {
+		t.Errorf("got %+v, %v", c.done, err)
+	}
+	var got []string
+	for _, each := range removals(c.left, c.arrived) {
+		got = append(got, each.String())
+	}
+	want := []string{"Secret c-0-bmc", "BareMetalHost c-0", "Machine m", "Metal3Cluster c", "Cluster c"}
+	if !slices.Equal(want, got) {
+		t.Errorf("got %v", got)
+	}
+	if after := assess(source.of([]string{"d"}), target, false); after.Course != courseGivenUp {
+		t.Errorf("after clean: got %+v", after)
+	}
+}
