@@ -79,8 +79,9 @@ func divided(source, target *scope) (stayed, moved []string) {
 	return stayed, moved
 }
 
-// of returns the Clusters of these names with the objects that have their label, and the objects that only these own.
-func (s *scope) of(names []string) *scope {
+// belongingTo returns the UIDs of the objects with the label of one of these Clusters, and of the objects that only
+// these own.
+func (s *scope) belongingTo(names []string) map[types.UID]bool {
 	all, chosen := s.movable(), map[types.UID]bool{}
 	isOther := func(owner metav1.OwnerReference) bool { return !chosen[owner.UID] }
 	for range maxDepth {
@@ -95,6 +96,12 @@ func (s *scope) of(names []string) *scope {
 			}
 		}
 	}
+	return chosen
+}
+
+// of returns the Clusters of these names with the objects that belong to them.
+func (s *scope) of(names []string) *scope {
+	chosen := s.belongingTo(names)
 	keep := func(objects belongings) belongings {
 		kept := maps.Clone(objects)
 		maps.DeleteFunc(kept, func(_ string, object *metav1.PartialObjectMetadata) bool { return !chosen[object.UID] })
