@@ -37,6 +37,8 @@ func explained() map[string]string {
 		"patch events.k8s.io/events":            "a repeated event increases the count of an existing one",
 		"get /namespaces":                       "compared with the namespace of a workload cluster with an Ironic endpoint",
 		"patch metal3.io/baremetalhosts/status": "restores the status of a host after Ironic was lost during provisioning",
+		"delete infrastructure.cluster.x-k8s.io/metal3remediations": "deletes the request of a MachineHealthCheck that does " +
+			"not report its Machine, after the timeout of a try, which is at least 100 s",
 	}
 }
 
