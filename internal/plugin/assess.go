@@ -270,13 +270,8 @@ func (a arrival) notHere() []located {
 	return missing
 }
 
-// onlyHere returns the objects in the target only that belong to a Cluster of the source or arrived with a move, and
-// the Secrets that mayHaveArrived.
+// onlyHere returns the objects in the target only that cameAlong, and the Secrets that mayHaveArrived.
 func (a arrival) onlyHere() []located {
-	arriving := map[string]bool{}
-	for _, cluster := range a.from.clusters {
-		arriving[cluster.Name] = true
-	}
 	var found []located
 	for _, kind := range append(a.from.kinds(), secretKind()) {
 		from, here := a.from.objects[kind], a.belongingsOf(kind)
@@ -285,14 +280,23 @@ func (a arrival) onlyHere() []located {
 		}
 		for _, name := range sortedKeys(here) {
 			_, arrives := from[name]
-			_, moved := here[name].Annotations[infrav1.StatusOriginAnnotation]
 			isSecret := kind == secretKind()
-			if !arrives && (arriving[belongsTo(here[name])] || moved || isSecret && a.mayHaveArrived(here[name])) {
+			if !arrives && (a.cameAlong(here[name]) || isSecret && a.mayHaveArrived(here[name])) {
 				found = append(found, located{kind, name})
 			}
 		}
 	}
 	return found
+}
+
+// cameAlong returns true for an object in the target only that belongs to a Cluster of the source, or arrived with a
+// move. An object of another Cluster that runs in the target does not count: the target manages it.
+func (a arrival) cameAlong(object *metav1.PartialObjectMetadata) bool {
+	_, moved := object.Annotations[infrav1.StatusOriginAnnotation]
+	owner := belongsTo(object)
+	arrives := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner }
+	runs := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner && !isPaused(cluster) }
+	return slices.ContainsFunc(a.from.clusters, arrives) || moved && !slices.ContainsFunc(a.clusters, runs)
 }
 
 // mayHaveArrived returns true for a Secret in the target only that may have come with a move: the Secret of a host

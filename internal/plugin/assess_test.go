@@ -94,6 +94,10 @@ func TestAssess(t *testing.T) {
 	}
 	moved := named("moved", "")
 	moved.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+	ofAnother := named("spare", "other")
+	ofAnother.Annotations = map[string]string{infrav1.StatusOriginAnnotation: "uid"}
+	besideAnother := withHost("m").put("BareMetalHost", ofAnother)
+	besideAnother.clusters = append(besideAnother.clusters, runningCluster("other"))
 	using := copied(true, "3", "m").put("Secret", labelledSecret("own-bmc"), labelledSecret("ironic"))
 	using.hosts = append(using.hosts, build.Host("own", build.Available()))
 	using.infras = append(using.infras, runningInfra("other"))
@@ -106,6 +110,9 @@ func TestAssess(t *testing.T) {
 	}{
 		"OwnSecret": {
 			"the target has a host of its own", withHost("m", "n"), ownSecret(withHost("m")), false, courseCopying,
+		},
+		"MovedBefore": {
+			"a Cluster that runs in the target has the host", withHost("m", "n"), besideAnother, false, courseCopying,
 		},
 		"OwnSecretCopied": {
 			"clusterctl has copied all, and deleted nothing", withHost("m", "n"), ownSecret(withHost("m", "n")), true, courseCopying,

@@ -113,7 +113,7 @@ func repairingCommands() []command {
 			"clean", "", "Remove the leftovers of an interrupted move in the source, or in the target",
 			"It removes objects that the target has, too. BMO and Cluster API do not act on them. It keeps the Clusters that " +
 				"the target does not manage, and refuses if there are only these. With --target it removes objects that " +
-				"controllers would reconcile or delete after the next move. It refuses if it may lose data.", setupClean,
+				"would be reconciled or deleted after the next move, and refuses if these may be the only copies.", setupClean,
 		},
 		{
 			"keep", "", "Resume a held host without an action of BMO on its machine",

@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -140,12 +138,7 @@ func isLeftover(source, target *scope, each removal) bool {
 		}
 		return false
 	}
-	_, moved := each.object.Annotations[infrav1.StatusOriginAnnotation]
-	owner := belongsTo(each.object)
-	ours := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner }
-	runs := func(cluster *clusterv1.Cluster) bool { return cluster.Name == owner && !isPaused(cluster) }
-	return each.kind != secretKind() && (slices.ContainsFunc(source.clusters, ours) ||
-		moved && !slices.ContainsFunc(target.clusters, runs))
+	return each.kind != secretKind() && (arrival{scope: target, from: source}).cameAlong(each.object)
 }
 
 // movable returns the objects of one side that move, owned objects first. It omits objects without a namespace,
