@@ -39,9 +39,9 @@ func (r *Reconciler) suspending(run func(context.Context, *scope) (outcome.Outco
 }
 
 // renew deletes a remediation that its MachineHealthCheck has forgotten once its try has timed out. The
-// MachineHealthCheck then creates it again and reports the Machine.
+// MachineHealthCheck then creates it again and reports the Machine. An invalid strategy has no timeout.
 func (r *Reconciler) renew(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if !remediation.IsForgotten(s.request, s.owner) {
+	if !s.strategy.IsDone() || !remediation.IsForgotten(s.request, s.owner) {
 		return outcome.Done(), nil
 	}
 	now := r.Clock.Now()
@@ -53,7 +53,7 @@ func (r *Reconciler) renew(ctx context.Context, s *scope) (outcome.Outcome, erro
 	if err := s.save(ctx); err != nil {
 		return outcome.Done(), err
 	}
-	if err := r.Client.Delete(ctx, s.request.DeepCopy()); err != nil {
+	if err := r.Client.Delete(ctx, s.request.DeepCopy(), client.Preconditions{UID: &s.request.UID}); err != nil {
 		return outcome.Done(), fmt.Errorf("deleting Metal3Remediation %s: %w", s.request.Name, err)
 	}
 	return outcome.Waiting(infrav1.HealthCheckReportMissingReason, fmt.Sprintf(

@@ -111,9 +111,8 @@ func describeReboots(s *suite) {
 		Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
 	})
 
-	It("reboots without a fence while the API server of the cluster does not answer", func(ctx context.Context) {
-		w := s.world(ctx)
-		w.connected = false
+	unfenced := func(ctx context.Context, w *world) {
+		GinkgoHelper()
 		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
 		w.simulate()
 		w.start()
@@ -121,10 +120,17 @@ func describeReboots(s *suite) {
 		w.eventually(ctx, infrav1.HostRebootedCondition,
 			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
 		w.passes(ctx, 2*time.Minute)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
 		w.eventually(ctx, infrav1.NodeRestoredCondition,
 			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster"))
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
 		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+	}
+
+	It("reboots without a fence while the API server of the cluster does not answer", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.connected = false
+		unfenced(ctx, w)
 	})
 
 	It("reboots without a fence after a request hung and the connection closed", func(ctx context.Context) {
@@ -134,32 +140,14 @@ func describeReboots(s *suite) {
 			dying.ClusterCache = clusters
 			return dying
 		}
-		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
-		w.simulate()
-		w.start()
-		w.remediate(ctx)
-		Eventually(dying.hung.Load).Should(BeTrue())
-		w.eventually(ctx, infrav1.HostRebootedCondition,
-			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
-		w.passes(ctx, 2*time.Minute)
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
-		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
-		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+		unfenced(ctx, w)
+		Expect(dying.hung.Load()).To(BeTrue())
 	})
 
 	It("reboots without a fence if the API server accepts connections, and answers no requests", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes { return silentNodes{nodes} }
-		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
-		w.simulate()
-		w.start()
-		w.remediate(ctx)
-		w.eventually(ctx, infrav1.HostRebootedCondition,
-			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "API server of Cluster cluster to answer, to fence"))
-		w.passes(ctx, 2*time.Minute)
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsTrue())
-		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
-		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+		unfenced(ctx, w)
 	})
 
 	for title, refused := range map[string]forbiddenNodes{
