@@ -403,20 +403,7 @@ func dataRulesToHub() map[string]rule {
 		"OneIDTwice": {
 			reason: "All links and networks are rendered.",
 			kind:   "Metal3DataTemplate",
-			spoke: &v1beta1.Metal3DataTemplate{Spec: v1beta1.Metal3DataTemplateSpec{NetworkData: &v1beta1.NetworkData{
-				Links: v1beta1.NetworkLinks{
-					Ethernets: []v1beta1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
-					Bonds:     []v1beta1.BondLink{{ID: "a", BondMode: "802.3ad"}, {ID: "a", BondMode: "balance-rr"}},
-					Vlans:     []v1beta1.VlanLink{{ID: "a", VlanID: 1}, {ID: "a", VlanID: 2}},
-				},
-				Networks: v1beta1.NetworkAddresses{
-					IPv4:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv4DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6SLAAC: []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-				},
-			}}},
+			spoke:  &v1beta1.Metal3DataTemplate{Spec: v1beta1.Metal3DataTemplateSpec{NetworkData: ptr.To(oneIDTwice())}},
 			hub: &infrav1.Metal3DataTemplate{Spec: infrav1.Metal3DataTemplateSpec{NetworkData: &infrav1.NetworkData{
 				Links: infrav1.NetworkLinks{
 					Ethernets: []infrav1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
@@ -458,6 +445,22 @@ func dataRulesToHub() map[string]rule {
 					Vlans: []infrav1.VlanLink{{ID: "f", VlanID: 7, VlanLink: "a"}, {ID: "g", VlanID: 7, VlanLink: "c"}},
 				},
 			}}},
+		},
+	}
+}
+
+// oneIDTwice is network data with two entries of the same ID in each list.
+func oneIDTwice() v1beta1.NetworkData {
+	static := []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}}
+	dynamic := []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}}
+	return v1beta1.NetworkData{
+		Links: v1beta1.NetworkLinks{
+			Ethernets: []v1beta1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
+			Bonds:     []v1beta1.BondLink{{ID: "a", BondMode: "802.3ad"}, {ID: "a", BondMode: "balance-rr"}},
+			Vlans:     []v1beta1.VlanLink{{ID: "a", VlanID: 1}, {ID: "a", VlanID: 2}},
+		},
+		Networks: v1beta1.NetworkAddresses{
+			IPv4: static, IPv6: static, IPv4DHCP: dynamic, IPv6DHCP: dynamic, IPv6SLAAC: dynamic,
 		},
 	}
 }

@@ -177,20 +177,7 @@ func TestV1Beta2AcceptsWhatV1Beta1Accepted(t *testing.T) {
 		"LinksAndNetworksWithOneName": {
 			reason: "v1beta1 does not require unique IDs.",
 			kind:   "Metal3DataTemplate",
-			spoke: network(v1beta1.NetworkData{
-				Links: v1beta1.NetworkLinks{
-					Ethernets: []v1beta1.EthernetLink{{ID: "a", Type: "phy"}, {ID: "a", Type: "vif"}},
-					Bonds:     []v1beta1.BondLink{{ID: "a", BondMode: "802.3ad"}, {ID: "a", BondMode: "802.3ad"}},
-					Vlans:     []v1beta1.VlanLink{{ID: "a", VlanID: 1}, {ID: "a", VlanID: 2}},
-				},
-				Networks: v1beta1.NetworkAddresses{
-					IPv4:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6:      []v1beta1.StaticNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv4DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6DHCP:  []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-					IPv6SLAAC: []v1beta1.DynamicNetwork{{ID: "a"}, {ID: "a", Link: "b"}},
-				},
-			}),
+			spoke:  network(oneIDTwice()),
 		},
 		"MetaDataWithOneKey": {
 			reason: "v1beta1 does not require unique keys.",
