@@ -46,7 +46,8 @@ type download struct {
 	// replace unpacked files.
 	stale []string
 
-	// scratch is a directory that is emptied first, because killed programs leave files.
+	// scratch is a directory that is emptied before and after each attempt, because a program that fails or is killed
+	// leaves files. Otherwise the attempts fill the disk of the node. Empty means none.
 	scratch string
 
 	command []string
@@ -81,10 +82,8 @@ func downloadCommand(ctx context.Context, arguments []string, environment Enviro
 
 // run blocks until all images exist. It returns an error if the context ends before.
 func (d download) run(ctx context.Context) error {
-	if d.scratch != "" {
-		if err := remove(filepath.Join(d.scratch, "*")); err != nil {
-			return err
-		}
+	if err := d.sweep(); err != nil {
+		return err
 	}
 	for pause := d.pause; ; pause = min(2*pause, downloadPauseLimit) {
 		found, err := d.present()
@@ -92,7 +91,7 @@ func (d download) run(ctx context.Context) error {
 			return d.storeSums(found)
 		}
 		d.log.Info("Downloading", "because", err.Error(), "program", d.command[0])
-		if err = d.attempt(ctx); err == nil {
+		if err = errors.Join(d.attempt(ctx), d.sweep()); err == nil {
 			found, err = d.verify(d.sums)
 		}
 		if err == nil {
@@ -224,6 +223,14 @@ func (d download) attempt(ctx context.Context) error {
 		return fmt.Errorf("running %s: %w", d.command[0], err)
 	}
 	return nil
+}
+
+// sweep empties the scratch directory.
+func (d download) sweep() error {
+	if d.scratch == "" {
+		return nil
+	}
+	return remove(filepath.Join(d.scratch, "*"))
 }
 
 // remove deletes the files that match a pattern. It does not follow links.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,9 @@ type ramdiskServer struct {
 	archive  []byte
 	requests atomic.Int32
 	away     atomic.Bool
+
+	// truncates ends the connection after half of the archive.
+	truncates atomic.Bool
 }
 
 func (s *ramdiskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -35,6 +39,11 @@ func (s *ramdiskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["ETag"] = []string{`"one"`}
+	if s.truncates.Load() {
+		w.Header().Set("Content-Length", strconv.Itoa(len(s.archive)))
+		_, _ = w.Write(s.archive[:len(s.archive)/2])
+		return
+	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.archive))
 }
 
@@ -238,23 +247,33 @@ func TestDownloadWithoutAnImage(t *testing.T) {
 	}
 }
 
+// TestDownloadIsRepeated has failures before and during the transfer. The attempts leave no files.
 func TestDownloadIsRepeated(t *testing.T) {
-	server, d := upstream(t)
-	server.away.Store(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
-	for server.requests.Load() < 3 {
-		select {
-		case err := <-ended:
-			t.Fatalf("it ended with %v", err)
-		case <-time.After(time.Millisecond):
-		}
+	for name, fail := range map[string]func(*ramdiskServer) *atomic.Bool{
+		"Unavailable": func(s *ramdiskServer) *atomic.Bool { return &s.away },
+		"Truncated":   func(s *ramdiskServer) *atomic.Bool { return &s.truncates },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, d := upstream(t)
+			fails := fail(server)
+			fails.Store(true)
+			ended := make(chan error, 1)
+			go func() { ended <- d.run(t.Context()) }()
+			for server.requests.Load() < 3 {
+				select {
+				case err := <-ended:
+					t.Fatalf("it ended with %v", err)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			fails.Store(false)
+			noError(t, <-ended)
+			d.check(t)
+			if left, err := os.ReadDir(d.scratch); err != nil || len(left) != 0 {
+				t.Errorf("got %v, %v", left, err)
+			}
+		})
 	}
-	server.away.Store(false)
-	noError(t, <-ended)
-	d.check(t)
 }
 
 func TestDownloadEmptiesItsScratch(t *testing.T) {
