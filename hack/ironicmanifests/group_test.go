@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -77,8 +78,39 @@ func TestOneGroup(t *testing.T) {
 	}
 }
 
+// TestPeersRestartNoPod expects that an additional peer changes the settings of the guard, which reads them again, and not
+// the pod: a restart would empty the database of Ironic.
+func TestPeersRestartNoPod(t *testing.T) {
+	peers := families()[0].peers
+	var settings []vip.NodeSettings
+	var pods []corev1.PodTemplateSpec
+	for _, list := range []string{peers, strings.Replace(peers, "]", ", 172.22.0.22]", 1)} {
+		checkout := folderWith(t, list)
+		objects := kustomized(t, checkout, []string{"unicast"})
+		settings = append(settings, settingsIn(t, objects))
+		isDeployment := func(document []byte) bool { return bytes.Contains(document, []byte("\nkind: Deployment\n")) }
+		deployment := appsv1.Deployment{}
+		if err := yaml.Unmarshal(objects[slices.IndexFunc(objects, isDeployment)], &deployment); err != nil {
+			t.Fatal(err)
+		}
+		pods = append(pods, deployment.Spec.Template)
+	}
+	if len(settings[1].Peers) != len(settings[0].Peers)+1 {
+		t.Errorf("the peers are %v and %v", settings[0].Peers, settings[1].Peers)
+	}
+	if diff := cmp.Diff(pods[0], pods[1]); diff != "" || len(pods[0].Spec.Containers) == 0 {
+		t.Errorf("the pods differ:\n%s", diff)
+	}
+}
+
 // built returns the settings of the guard from kustomize, parsed by the guard.
 func built(t *testing.T, checkout string, components []string) vip.NodeSettings {
+	t.Helper()
+	return settingsIn(t, kustomized(t, checkout, components))
+}
+
+// kustomized returns the objects of kustomize.
+func kustomized(t *testing.T, checkout string, components []string) [][]byte {
 	t.Helper()
 	own := filepath.Join(checkout, folder, "own")
 	content := "resources: [../ironic-keepalived]\ncomponents:\n"
@@ -99,16 +131,21 @@ func built(t *testing.T, checkout string, components []string) vip.NodeSettings 
 	if err != nil {
 		t.Fatalf("building %s: %v\n%s", components, err, output)
 	}
-	for document := range bytes.SplitSeq(output, []byte("\n---\n")) {
+	return bytes.Split(output, []byte("\n---\n"))
+}
+
+func settingsIn(t *testing.T, documents [][]byte) vip.NodeSettings {
+	t.Helper()
+	for _, document := range documents {
 		object := corev1.ConfigMap{}
 		if err := yaml.Unmarshal(document, &object); err != nil {
 			t.Fatal(err)
 		}
-		if object.Kind == "ConfigMap" && strings.HasPrefix(object.Name, settingsName+"-") {
+		if object.Kind == "ConfigMap" && object.Name == settingsName {
 			return decoded(t, []byte(object.Data[ironic.SettingsFile]))
 		}
 	}
-	t.Fatalf("%s has no settings", components)
+	t.Fatal("no object has the settings of the guard")
 	return vip.NodeSettings{}
 }
 
