@@ -40,6 +40,10 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 			change: func(i *infrav1.Ironic) { i.Endpoint.ExternalIP = "203.0.113.7" },
 			file:   pod, want: []string{"name: IRONIC_EXTERNAL_IP\n      value: 203.0.113.7"},
 		},
+		"external IPv6 address": {
+			change: func(i *infrav1.Ironic) { i.Endpoint.ExternalIP = "fd00::5" },
+			file:   pod, want: []string{"name: IRONIC_EXTERNAL_IP\n      value: '[fd00::5]'"},
+		},
 		"external URLs": {
 			change: func(i *infrav1.Ironic) {
 				i.Endpoint.ExternalCallbackURL, i.Endpoint.ImageServerExternalURL = "https://a.example", "https://b.example"

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
@@ -183,7 +184,25 @@ func TestDeployment(t *testing.T) {
 			}
 			golden.Equal(t, filepath.Join(name, "deployment.yaml"), content)
 			complete(t, deployment.Spec.Template.Spec)
+			leavesLostNodes(t, deployment.Spec.Template.Spec)
 		})
+	}
+}
+
+// leavesLostNodes expects that the node controller replaces the pod on a lost node, and that no pod starts on a drained
+// one.
+func leavesLostNodes(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	for _, taint := range []corev1.Taint{
+		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
+	} {
+		for _, toleration := range pod.Tolerations {
+			if toleration.ToleratesTaint(logr.Discard(), &taint, false) {
+				t.Errorf("the pod tolerates %s for ever", taint.ToString())
+			}
+		}
 	}
 }
 

@@ -67,7 +67,6 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		PriorityClassName:             priority,
-		Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		SecurityContext: &corev1.PodSecurityContext{
 			SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

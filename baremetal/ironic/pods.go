@@ -26,11 +26,14 @@ func Pods(config Config) ([]*corev1.Pod, error) {
 	), nil
 }
 
+// pod returns a static pod. It tolerates all taints: the kubelet is its only scheduler.
 func (c Config) pod(name, component string, p part) *corev1.Pod {
+	spec := c.podSpec(joinParts(p), c.onTheNode())
+	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: c.objectMeta(name, Namespace, component),
-		Spec:       c.podSpec(joinParts(p), c.onTheNode()),
+		Spec:       spec,
 	}
 }
 
@@ -63,7 +66,7 @@ func Deployment(config Config, management Management) (*appsv1.Deployment, error
 		all = append(all, config.dnsmasq())
 	}
 	spec := config.podSpec(joinParts(all...), config.inDeployment(management.Secret))
-	spec.NodeSelector = management.NodeSelector
+	spec.NodeSelector, spec.Tolerations = management.NodeSelector, tolerationsOfDeployment()
 	meta := config.objectMeta(management.Name, management.Namespace, "management")
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
@@ -78,4 +81,14 @@ func Deployment(config Config, management Management) (*appsv1.Deployment, error
 			},
 		},
 	}, nil
+}
+
+// tolerationsOfDeployment are those of the manager. The Deployment must not tolerate node.kubernetes.io/unreachable and
+// node.kubernetes.io/unschedulable for ever: Kubernetes would not replace its pod on a lost node, and would start a new
+// pod on a drained one.
+func tolerationsOfDeployment() []corev1.Toleration {
+	return []corev1.Toleration{
+		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node-role.kubernetes.io/master", Effect: corev1.TaintEffectNoSchedule},
+	}
 }

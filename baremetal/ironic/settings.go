@@ -100,7 +100,7 @@ func (s Settings) environment() []corev1.EnvVar {
 			variables = append(variables, corev1.EnvVar{Name: name, Value: value})
 		}
 	}
-	add("IRONIC_EXTERNAL_IP", s.ExternalIP)
+	add("IRONIC_EXTERNAL_IP", inURL(s.ExternalIP))
 	add("IRONIC_EXTERNAL_CALLBACK_URL", s.CallbackURL)
 	add("IRONIC_EXTERNAL_HTTP_URL", s.ImageURL)
 	add("IRONIC_IPA_COLLECTORS", strings.Join(s.Collectors, ","))
@@ -170,6 +170,15 @@ func (s Settings) guardListens() string {
 		address = netip.MustParseAddr(loopback)
 	}
 	return netip.AddrPortFrom(address, GuardPort).String()
+}
+
+// inURL returns an address for the use in URLs: the image writes it there as it is. It returns any other text
+// unchanged.
+func inURL(text string) string {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return bracketed(address)
+	}
+	return text
 }
 
 // bracketed returns an address for the use with a port.

@@ -181,6 +181,19 @@ func authoritiesOfTheImage(image source) {
 	}
 }
 
+// TestExternalAddressOfTheImage expects that the image writes the external address into URLs without brackets.
+func TestExternalAddressOfTheImage(t *testing.T) {
+	upstream(t, func(image source) {
+		for _, url := range []string{
+			"${IRONIC_SCHEME}://${IRONIC_EXTERNAL_IP}:${IRONIC_ACCESS_PORT}", "https://${IRONIC_EXTERNAL_IP}:${VMEDIA_TLS_PORT}",
+		} {
+			if !strings.Contains(image.read("scripts/configure-ironic.sh"), url) {
+				image.t.Errorf("configure-ironic.sh lacks %s", url)
+			}
+		}
+	})
+}
+
 // row is a row of the table of settings of the images.
 type row struct {
 	// names are the settings, and files are the scripts that read them.
