@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 )
 
 // Ironic validates the specification of an Ironic endpoint. Nil is valid.
@@ -48,12 +50,12 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 		return Findings{}
 	}
 	mode := path.Child("vrrp", "mode")
-	findings := Refusals(
+	findings := Join(virtualIPChange(path.Child("endpoint", "virtualIPs"), before, after), Refusals(
 		Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
 			"restore it: the hosts of the cluster are registered under it"),
 		Unchanged(mode, string(before.VRRP.Mode), string(after.VRRP.Mode),
 			"restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold the VIP"),
-	)
+	))
 	was, is := effectiveMode(before.VRRP), effectiveMode(after.VRRP)
 	if len(findings.Errors) == 0 && was != is {
 		findings = Join(findings, Warn(mode, "changes from %s to %s; nodes with the old mode ignore the advertisements of "+
@@ -76,17 +78,55 @@ func effectiveMode(vrrp infrav1.VRRP) infrav1.VRRPMode {
 
 func ports(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorList {
 	var errs field.ErrorList
-	taken := map[int32]string{}
+	taken := map[int32]string{guardPort: guardPortUser}
 	numbers := servicePorts(endpoint)
 	for _, name := range []string{"port", "imagePort", "imageTLSPort"} {
 		number := numbers[name]
 		if other, clash := taken[number]; clash {
-			errs = append(errs, field.Invalid(path.Child(name), number,
-				fmt.Sprintf("is the same as %s; give each service its own port", other)))
+			errs = append(errs, samePort(path.Child(name), number, other))
 		}
 		taken[number] = name
 	}
 	return errs
+}
+
+// guardPort is the fixed port of the guard on each node, and guardPortUser its name in messages.
+const (
+	guardPort     int32 = ironic.GuardPort
+	guardPortUser       = "the port of the guard"
+)
+
+func samePort(path *field.Path, number int32, other string) *field.Error {
+	return field.Invalid(path, number, fmt.Sprintf("is the same as %s; give each service its own port", other))
+}
+
+// firstUserPort is the first port that a process without root may use on a node, unless the node has another
+// net.ipv4.ip_unprivileged_port_start.
+const firstUserPort = 1024
+
+// lowPorts warns of ports that the web server and the exporter, which do not run as root, can use only on some nodes.
+func lowPorts(path *field.Path, spec *infrav1.Ironic) Findings {
+	if spec == nil {
+		return Findings{}
+	}
+	at := func(name string) *field.Path { return path.Child("endpoint", name) }
+	var found Findings
+	numbers := servicePorts(spec.Endpoint)
+	for _, name := range []string{"port", "imagePort", "imageTLSPort"} {
+		found = Join(found, lowPort(at(name), numbers[name]))
+	}
+	if ptr.Deref(spec.PrometheusExporter.Enabled, false) {
+		found = Join(found, lowPort(path.Child("prometheusExporter", "port"), exporterPort(spec)))
+	}
+	return found
+}
+
+func lowPort(path *field.Path, number int32) Findings {
+	if number >= firstUserPort {
+		return Findings{}
+	}
+	return Warn(path, "is %d, and the web server does not run as root; set net.ipv4.ip_unprivileged_port_start of all nodes "+
+		"to at most %d, or choose a port from %d on. Otherwise Ironic starts on no node", number, number, firstUserPort)
 }
 
 // servicePorts returns the ports of the services by their fields.

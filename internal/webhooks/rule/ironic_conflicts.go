@@ -40,3 +40,15 @@ func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 		"advertisements of new nodes, and two nodes would hold the VIP: demote the old nodes or replace all of them, and "+
 		"set the same ID for the Ironic of the management cluster", was, is)
 }
+
+// virtualIPChange warns of a VIP that is removed or replaced. An additional VIP is safe: a new node stays in state
+// backup until it receives no advertisements for the first one.
+func virtualIPChange(path *field.Path, before, after *infrav1.Ironic) Findings {
+	was, is := before.Endpoint.VirtualIPs, after.Endpoint.VirtualIPs
+	if !slices.ContainsFunc(was, func(address string) bool { return !slices.Contains(is, address) }) {
+		return Findings{}
+	}
+	return Warn(path, "changes from %v to %v; nodes with the old VIPs ignore the advertisements of new nodes, and two "+
+		"Ironics would act on the hosts: demote the old nodes before a new one starts, or replace all of them, and set the "+
+		"same VIPs for the Ironic of the management cluster", was, is)
+}

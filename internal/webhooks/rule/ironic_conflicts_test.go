@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -77,5 +78,69 @@ func TestRouterIDChange(t *testing.T) {
 		if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", name, c.reason, diff)
 		}
+	}
+}
+
+func TestVirtualIPChange(t *testing.T) {
+	with := func(addresses ...string) *infrav1.Ironic {
+		ironic := least()
+		ironic.Endpoint.VirtualIPs = addresses
+		return ironic
+	}
+	const rest = "; nodes with the old VIPs ignore the advertisements of new nodes, and two Ironics would act on the hosts: " +
+		"demote the old nodes before a new one starts, or replace all of them, and set the same VIPs for the Ironic of the " +
+		"management cluster"
+	cases := map[string]struct {
+		reason        string
+		before, after *infrav1.Ironic
+		want          []string
+	}{
+		"added":  {"a start", nil, with("172.22.0.2"), nil},
+		"same":   {"nothing", with("172.22.0.2"), with("172.22.0.2"), nil},
+		"longer": {"both nodes advertise the first VIP", with("172.22.0.2"), with("172.22.0.2", "fd00::2"), nil},
+		"replaced": {"a node of each VIP would hold one", with("172.22.0.2"), with("172.22.0.3"), []string{
+			"ironic.endpoint.virtualIPs: changes from [172.22.0.2] to [172.22.0.3]" + rest,
+		}},
+		"shorter": {"a node of both VIPs would keep the second", with("172.22.0.2", "fd00::2"), with("172.22.0.2"), []string{
+			"ironic.endpoint.virtualIPs: changes from [172.22.0.2 fd00::2] to [172.22.0.2]" + rest,
+		}},
+	}
+	for name, c := range cases {
+		got := rule.IronicChange(field.NewPath("ironic"), c.before, c.after)
+		if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, c.reason, diff)
+		}
+	}
+}
+
+// TestLowPorts warns of ports that only root may use by default.
+func TestLowPorts(t *testing.T) {
+	on := true
+	const rest = ", and the web server does not run as root; set net.ipv4.ip_unprivileged_port_start of all nodes to at most "
+	cases := map[string]struct {
+		change func(*infrav1.Ironic)
+		want   []string
+	}{
+		"defaults": {func(*infrav1.Ironic) {}, nil},
+		"port of the web": {func(ironic *infrav1.Ironic) { ironic.Endpoint.ImagePort = 80 }, []string{
+			"spec.ironic.endpoint.imagePort: is 80" + rest + "80, or choose a port from 1024 on. Otherwise Ironic starts on no node",
+		}},
+		"exporter": {func(ironic *infrav1.Ironic) {
+			ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{Enabled: &on, Port: 443}
+		}, []string{
+			"spec.ironic.prometheusExporter.port: is 443" + rest + "443, or choose a port from 1024 on. Otherwise Ironic starts " +
+				"on no node",
+		}},
+		"no exporter": {func(ironic *infrav1.Ironic) { ironic.PrometheusExporter.Port = 443 }, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			spec := &infrav1.Metal3ClusterSpec{Ironic: least()}
+			c.change(spec.Ironic)
+			got := rule.ClusterSpec(field.NewPath("spec"), spec)
+			if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

@@ -69,7 +69,7 @@ func virtualAddresses(path *field.Path, values []string) ([]netip.Addr, field.Er
 	first := map[string]string{}
 	for i, value := range values {
 		address, err := nodeAddress(path.Index(i), value)
-		if err == nil && address.Is6() && address.IsLinkLocalUnicast() {
+		if err == nil && isLinkLocal(address) {
 			err = field.Invalid(path.Index(i), value, "works on one interface only and not in URLs; "+
 				"use an address that is not link-local")
 		}
@@ -87,6 +87,9 @@ func virtualAddresses(path *field.Path, values []string) ([]netip.Addr, field.Er
 	}
 	return addresses, errs
 }
+
+// isLinkLocal returns true for an IPv6 address that is valid on one interface only.
+func isLinkLocal(address netip.Addr) bool { return address.Is6() && address.IsLinkLocalUnicast() }
 
 // inFamily returns the network of the address family.
 func inFamily(networks []virtualNetwork, address netip.Addr) (virtualNetwork, bool) {
@@ -155,6 +158,9 @@ func peerAddress(path *field.Path, value string, networks []virtualNetwork) (net
 	case !found:
 		return peer, field.Invalid(path, value, fmt.Sprintf("is an %s address and none of the virtualIPs is; "+
 			"list addresses of the same family as the virtualIPs", Family(peer)))
+	case isLinkLocal(peer):
+		return peer, field.Invalid(path, value, "works on one interface only, and the nodes cannot be rendered with it; "+
+			"list the global addresses of the nodes")
 	case virtual.address == peer:
 		return peer, field.Invalid(path, value, "is one of the virtualIPs; list the nodes' own addresses")
 	default:

@@ -202,17 +202,24 @@ func exporter(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	if !ptr.Deref(described.Enabled, false) {
 		return errs
 	}
-	port := described.Port
-	if port == 0 {
-		port = infrav1.DefaultExporterPort
+	port := exporterPort(ironic)
+	if port == guardPort {
+		errs = append(errs, samePort(path.Child("port"), port, guardPortUser))
 	}
 	for name, other := range servicePorts(ironic.Endpoint) {
 		if port == other {
-			errs = append(errs, field.Invalid(path.Child("port"), port,
-				fmt.Sprintf("is the same as endpoint.%s; give each service its own port", name)))
+			errs = append(errs, samePort(path.Child("port"), port, "endpoint."+name))
 		}
 	}
 	return errs
+}
+
+// exporterPort returns the port of the exporter, or its default.
+func exporterPort(ironic *infrav1.Ironic) int32 {
+	if ironic.PrometheusExporter.Port == 0 {
+		return infrav1.DefaultExporterPort
+	}
+	return ironic.PrometheusExporter.Port
 }
 
 // caBundle accepts certificates in PEM format, and text between them. The error omits the value, which may be a private

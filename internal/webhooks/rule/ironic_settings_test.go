@@ -217,6 +217,14 @@ func TestIronicExporter(t *testing.T) {
 					"own port",
 			},
 		},
+		"port of the guard": {
+			reason: "the guard runs on each node",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{Enabled: &on, Port: 9650}
+			},
+			want: []string{"ironic.prometheusExporter.port: Invalid value: 9650: is the same as the port of the guard; give " +
+				"each service its own port"},
+		},
 	})
 }
 

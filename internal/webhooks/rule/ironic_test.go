@@ -29,7 +29,7 @@ func dualStack() *infrav1.Ironic {
 		},
 		VRRP: infrav1.VRRP{
 			VirtualRouterID: 51, Mode: infrav1.VRRPUnicast,
-			Peers:                 []string{"172.22.0.11", "172.22.0.12", "fd00:22::11", "fe80::12"},
+			Peers:                 []string{"172.22.0.11", "172.22.0.12", "fd00:22::11", "fd00:22::12"},
 			AdvertisementInterval: lasting(time.Second),
 		},
 		Takeover:             infrav1.TakeoverAfterMove,
@@ -194,6 +194,12 @@ func TestIronicEndpoint(t *testing.T) {
 				"ironic.endpoint.imageTLSPort: Invalid value: 6385: is the same as imagePort; give each service its own port",
 			},
 		},
+		"port of the guard": {
+			reason: "the guard runs on each node",
+			change: func(ironic *infrav1.Ironic) { ironic.Endpoint.ImagePort = 9650 },
+			want: []string{"ironic.endpoint.imagePort: Invalid value: 9650: is the same as the port of the guard; give " +
+				"each service its own port"},
+		},
 	})
 	if got := rule.Ironic(field.NewPath("ironic"), nil); len(got) > 0 {
 		t.Errorf("no endpoint at all is fine, got %v", got)
@@ -239,7 +245,9 @@ func TestIronicVRRP(t *testing.T) {
 		"wrong peers": {
 			reason: "each peer is the own address of a node",
 			change: func(ironic *infrav1.Ironic) {
-				ironic.VRRP.Peers = []string{"node-1", "172.22.0.2", "172.22.0.11", "172.22.0.11", "224.0.0.18"}
+				ironic.VRRP.Peers = []string{
+					"node-1", "172.22.0.2", "172.22.0.11", "172.22.0.11", "224.0.0.18", "fe80::12",
+				}
 			},
 			want: []string{
 				`ironic.vrrp.peers[0]: Invalid value: "node-1": ` + badAddress,
@@ -247,6 +255,8 @@ func TestIronicVRRP(t *testing.T) {
 				`ironic.vrrp.peers[3]: Duplicate value: "172.22.0.11"`,
 				`ironic.vrrp.peers[4]: Invalid value: "224.0.0.18": is not the address of one node; use no loopback, ` +
 					"multicast, broadcast or unspecified address",
+				`ironic.vrrp.peers[5]: Invalid value: "fe80::12": works on one interface only, and the nodes cannot be ` +
+					"rendered with it; list the global addresses of the nodes",
 			},
 		},
 		"peer of a family without address": {
