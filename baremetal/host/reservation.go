@@ -13,7 +13,7 @@ import (
 //
 //	host                                    result
 //	not reserved, or for another Cluster    not reserved
-//	being moved, or paused for a move       not reserved: it belongs to the Cluster in the other management cluster
+//	being moved, or paused for a move       not reserved: it may belong to the Cluster in the other management cluster
 //	reserved for the Cluster                released, with the recorded values restored
 func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster string,
 ) (without *bmov1alpha1.BareMetalHost, reserved bool) {
@@ -21,6 +21,11 @@ func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster stri
 		return host, false
 	}
 	return released(host, Release{}), true
+}
+
+// IsReservedWhilePaused returns true for a host that WithoutReservation does not release because it is paused for a move.
+func IsReservedWhilePaused(host *bmov1alpha1.BareMetalHost, namespace, cluster string) bool {
+	return pausedByProvider(host) && !infrav1.IsLeaving(host) && consumedByCluster(host, namespace, cluster)
 }
 
 // isReservation returns true if the consumer is a Cluster: the host is reserved for the next machine of an owner.

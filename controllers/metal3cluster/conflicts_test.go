@@ -134,6 +134,12 @@ func (e ensuring) Ensure(
 	return secrets.Material{}, outcome.Done(), e(ctx)
 }
 
+func (e ensuring) Find(
+	ctx context.Context, _ *infrav1.Metal3Cluster, _ string,
+) (secrets.Material, outcome.Outcome, error) {
+	return secrets.Material{}, outcome.Done(), e(ctx)
+}
+
 func TestConflictsAreReported(t *testing.T) {
 	const unique, taken, routed = infrav1.EndpointUniqueReason, infrav1.VirtualIPTakenReason, infrav1.VirtualRouterIDTakenReason
 	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})

@@ -22,6 +22,7 @@ import (
 
 // Secrets keeps the credentials and certificates of an Ironic endpoint.
 type Secrets interface {
+	Find(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
 }
 
@@ -150,11 +151,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	case s.paused:
 		return []flow.Stage[*scope]{readyForMove.Stage(r.beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
-		return []flow.Stage[*scope]{
-			deleting.Stage(waitForMachines),
-			deleting.Stage(r.releaseReservations),
-			deleting.Stage(dropFinalizer),
-		}
+		return r.deletion(s)
 	default:
 		return []flow.Stage[*scope]{
 			infrastructureReady.Stage(waitForCluster),

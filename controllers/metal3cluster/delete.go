@@ -4,14 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
+
+// deletion returns the stages of a deletion. Before a pause has ended for the hosts, the Machines of the Cluster cannot
+// be deleted. So the gate is closed again, and the Ironic endpoint is verified.
+func (r *Reconciler) deletion(s *scope) []flow.Stage[*scope] {
+	stages := []flow.Stage[*scope]{
+		deleting.Stage(waitForMachines),
+		deleting.Stage(r.releaseReservations),
+		deleting.Stage(dropFinalizer),
+	}
+	if s.cluster == nil {
+		return stages
+	}
+	return slices.Concat([]flow.Stage[*scope]{
+		readyForMove.Stage(keepGate),
+		ironicReady.Stage(fence),
+		readyForMove.Stage(r.endHandover),
+		ironicReady.Stage(r.findSecret),
+		ironicReady.Stage(r.checkIronic),
+		ironicReady.Stage(awaitClaim),
+	}, stages)
+}
+
+// findSecret reads the Secret of the endpoint, and creates none: new credentials would not be those of the nodes.
+func (r *Reconciler) findSecret(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if s.infra.Spec.Ironic == nil {
+		return outcome.Done(), nil
+	}
+	material, found, err := r.Secrets.Find(ctx, s.infra, s.cluster.Name)
+	s.secretProblem, s.material = !found.IsDone(), material
+	return found, err
+}
 
 func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.machines == 0 {
@@ -21,8 +56,8 @@ func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
 		fmt.Sprintf("Waiting for the Machines of Cluster %s to be deleted", s.cluster.Name)), nil
 }
 
-// releaseReservations releases the hosts that node reuse reserves for the Cluster, after its Machines are deleted.
-// After an error, it continues with the next host.
+// releaseReservations releases the hosts that node reuse reserves for the Cluster, after its Machines are deleted. It
+// waits until hosts that were paused for a move are resumed. After an error, it continues with the next host.
 func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	cluster := ownerCluster(s.infra)
 	if cluster == "" {
@@ -33,8 +68,12 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 		return outcome.Done(), err
 	}
 	var failures []error
+	var paused []string
 	for _, current := range hosts {
 		released, reserved := host.WithoutReservation(current, s.infra.Namespace, cluster)
+		if s.awaitsResume(current, cluster) {
+			paused = append(paused, current.Name)
+		}
 		if !reserved {
 			continue
 		}
@@ -43,7 +82,18 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 				current.Name, cluster, err))
 		}
 	}
+	if len(paused) > 0 && len(failures) == 0 {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, fmt.Sprintf("Waiting until BareMetalHost %s, reserved for "+
+			"Cluster %s, is no longer paused for a move: see its annotation %s", pivot.Enumerate(paused), cluster,
+			infrav1.PauseReasonAnnotation)), nil
+	}
 	return outcome.Done(), errors.Join(failures...)
+}
+
+// awaitsResume returns true for a reserved host that the manager will resume, because the Cluster runs here.
+func (s *scope) awaitsResume(current *bmov1alpha1.BareMetalHost, cluster string) bool {
+	return s.cluster != nil && s.standing != pivot.Superseded &&
+		host.IsReservedWhilePaused(current, s.infra.Namespace, cluster)
 }
 
 func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {

@@ -52,6 +52,10 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 
 // mayOpen waits until the move would lose no object.
 func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if !s.infra.DeletionTimestamp.IsZero() {
+		return outcome.Waiting(infrav1.WaitingForHostsReason,
+			"The move waits: the Metal3Cluster is being deleted, and clusterctl does not move a deletion"), nil
+	}
 	if waits := s.moveObstacles(); waits != "" {
 		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(s.untilTrial), nil
 	}
@@ -110,19 +114,25 @@ func (s *scope) moveObstacles() string {
 	}
 }
 
-// settleMove reads the obstacles of the next move. After a move, it ends the handover and removes the record of the
-// departure. For both, the Cluster must run here, and no other management cluster may have claimed it. Otherwise the
-// Ironic of this management cluster must not reclaim the VIP. After an error, it continues with the next task.
+// settleMove reads the obstacles of the next move, and ends the last one. After an error, it continues with the next
+// task.
 func (r *Reconciler) settleMove(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	err := errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s))
+	_, err := r.endHandover(ctx, s)
+	return outcome.Done(), errors.Join(r.readObstacles(ctx, s), r.readSecrets(ctx, s), err)
+}
+
+// endHandover ends the handover and removes the record of the departure after a move. For both, the Cluster must run
+// here, and no other management cluster may have claimed it. Otherwise the Ironic of this management cluster must not
+// reclaim the VIP.
+func (r *Reconciler) endHandover(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.standing == pivot.Superseded:
-		return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, true))
+		return outcome.Done(), r.announceHandover(ctx, s, true)
 	case s.infra.Spec.Ironic != nil && !s.isClaimProbed:
-		return outcome.Done(), err
+		return outcome.Done(), nil
 	}
 	// The Ironic of the management cluster may hold the VIP again.
-	return outcome.Done(), errors.Join(err, r.announceHandover(ctx, s, false), r.forgetDeparture(ctx, s))
+	return outcome.Done(), errors.Join(r.announceHandover(ctx, s, false), r.forgetDeparture(ctx, s))
 }
 
 // forgetDeparture removes the record of the departure, after it has stored the epoch that ends the move. It costs a

@@ -36,9 +36,9 @@ const userSecretsEvery = 5 * time.Minute
 // event.
 const unownedDelay = time.Minute
 
-// keepsIronic returns true if the Ironic endpoint is to be reconciled now.
+// keepsIronic returns true if the Ironic endpoint is to be verified now.
 func (s *scope) keepsIronic() bool {
-	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused && s.infra.DeletionTimestamp.IsZero()
+	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused
 }
 
 // readControlPlane reads the names of the nodes that may hold the VIP, from cached Machines and from the last probe of

@@ -47,6 +47,10 @@ func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.M
 	return k.material, k.outcome, k.err
 }
 
+func (k kept) Find(context.Context, *infrav1.Metal3Cluster, string) (secrets.Material, outcome.Outcome, error) {
+	return k.material, k.outcome, k.err
+}
+
 // disconnected implements ControlPlanes without connections, and Handover without a management Ironic.
 type disconnected struct{}
 

@@ -61,7 +61,7 @@ func (s *scope) reportsMove() bool { return s.cluster != nil && s.infra.Deletion
 
 // readMove reads the facts that several stages use, and that decide whether the namespace can be moved, from the cache.
 func (r *Reconciler) readMove(ctx context.Context, s *scope) error {
-	if !s.reportsMove() {
+	if s.cluster == nil {
 		return nil
 	}
 	s.move.Namespace, s.move.Infra = s.infra.Namespace, pivot.About("Metal3Cluster", s.infra)

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -81,11 +82,14 @@ func describeReservations(s *suite) {
 			before[name] = w.stored(ctx, Default, name)
 		}
 		w.remove(ctx)
-		w.gone(ctx)
+		w.eventually(ctx, infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.WaitingForHostsReason),
+			HaveField("Message", ContainSubstring("BareMetalHost paused, reserved"))))
 		Expect(w.stored(ctx, Default, "plain")).To(beAs(found))
 		for name, kept := range before {
 			Expect(w.stored(ctx, Default, name)).To(Equal(kept))
 		}
+		Expect(w.client.Delete(ctx, &clusterv1.Cluster{ObjectMeta: named(w.namespace, clusterName)})).To(Succeed())
+		w.gone(ctx)
 	})
 
 	It("releases every reserved host despite failed and conflicting writes", func(ctx context.Context) {

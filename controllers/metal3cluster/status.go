@@ -188,13 +188,10 @@ func forgetEndpoint(s *scope) {
 
 // setIronic sets status.ironic. Fields that this reconcile did not observe stay.
 func setIronic(s *scope) {
-	switch {
-	case s.infra.Spec.Ironic == nil:
+	if s.infra.Spec.Ironic == nil {
 		conditions.Delete(s.infra, infrav1.IronicEndpointReadyCondition)
 		conditions.Delete(s.infra, infrav1.IronicEndpointUniqueCondition)
 		s.infra.Status.Ironic = nil
-		return
-	case !s.infra.DeletionTimestamp.IsZero():
 		return
 	}
 	if s.infra.Status.Ironic == nil {

@@ -59,6 +59,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 
 	describeLife(s)
 	describeReservations(s)
+	describeDeletions(s)
 	describeOthers(s)
 	describeIronic(s)
 	describeConflicts(s)

@@ -20,8 +20,8 @@ const ConflictDelay = 200 * time.Millisecond
 // Reached is the reason and message of a condition after its stages are done.
 type Reached struct{ Reason, Message string }
 
-// Condition describes the condition of one or more stages. For an object that is being deleted, Run sets only Deleting,
-// which is always true.
+// Condition describes the condition of one or more stages. For an object that is being deleted, Run sets Deleting, which
+// is always true, and of the others only those aside that have a stage.
 type Condition[S any] struct {
 	// Type of the condition.
 	Type string
@@ -200,7 +200,8 @@ func (p Plan[S]) setConditions(object Object, scope S, results Results) {
 	deleting := !object.GetDeletionTimestamp().IsZero()
 	stopped := false
 	for _, condition := range p.Conditions {
-		if deleting != (condition.Type == clusterv1.DeletingCondition) {
+		_, planned := results[condition.Type]
+		if deleting != (condition.Type == clusterv1.DeletingCondition) && !(deleting && condition.Aside && planned) {
 			continue
 		}
 		result, known := results.Of(condition.Type)

@@ -81,6 +81,24 @@ func (k *Keeper) Ensure(
 	}
 }
 
+// Find returns the material in the Secret of a Metal3Cluster that is being deleted. It creates and changes nothing.
+func (k *Keeper) Find(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
+) (Material, outcome.Outcome, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: owner.Namespace, Name: Name(cluster)}
+	if err := k.Client.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		return Material{}, outcome.Done(), fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	material, err := Read(secret.Data)
+	if err != nil {
+		return Material{}, outcome.Waiting(infrav1.WaitingForIronicSecretReason, fmt.Sprintf("Secret %s with the "+
+			"credentials of the Ironic endpoint is missing or incomplete, and is not created during a deletion: restore it "+
+			"from a backup, or unpause paused BareMetalHosts with clusterctl metal3 pivot unpause --host", key.Name)), nil
+	}
+	return material, outcome.Done(), nil
+}
+
 // absence is the error for a Secret that spec.ironic names and that does not exist.
 type absence struct{ name, field string }
 
