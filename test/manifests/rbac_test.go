@@ -1,6 +1,9 @@
 package manifests_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -81,16 +84,35 @@ func TestNoRoleDeletesSecrets(t *testing.T) {
 	}
 }
 
-func TestLeaderElectionRequiresLeasesAndEvents(t *testing.T) {
-	var got []string
-	for _, rule := range rules(t)["capm3-leader-election-role"] {
-		for _, resource := range rule.Resources {
-			got = append(got, rule.APIGroups[0]+"/"+resource)
-		}
+// TestLeaderElectionHasTheRequestsOfClientGo requires the verbs of LeaseLock in client-go, for the Lease of the
+// manager.
+func TestLeaderElectionHasTheRequestsOfClientGo(t *testing.T) {
+	leases, lease := "coordination.k8s.io", leaderElectionID(t)
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{leases}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		{
+			APIGroups: []string{leases}, Resources: []string{"leases"}, ResourceNames: []string{lease},
+			Verbs: []string{"get", "update"},
+		},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
-	if diff := cmp.Diff([]string{"coordination.k8s.io/leases", "/events"}, got); diff != "" {
-		t.Errorf("resources: -want, +got:\n%s", diff)
+	if diff := cmp.Diff(want, rules(t)["capm3-leader-election-role"]); diff != "" {
+		t.Errorf("rules: -want, +got:\n%s", diff)
 	}
+}
+
+// leaderElectionID returns the name of the Lease of the manager.
+func leaderElectionID(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(checkout(t), "internal", "app", "manager.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`(?m)^\s+leaderElectionID = "([^"]+)"$`).FindSubmatch(content)
+	if match == nil {
+		t.Fatal("internal/app/manager.go has no leaderElectionID: correct this test")
+	}
+	return string(match[1])
 }
 
 func TestRolesAreBoundToTheManager(t *testing.T) {
