@@ -127,6 +127,7 @@ func TestDocumentsInstallTestedVersions(t *testing.T) {
 		{"the image of BMO", `(?s)name: quay.io/metal3-io/baremetal-operator\n  newTag: (v[0-9.]+)`, operator},
 		{"Cluster API", `--core cluster-api:(v[0-9.]+)`, clusterAPI},
 		{"kubeadm", `kubeadm:(v[0-9.]+)`, clusterAPI},
+		{"images of a checkout", `newTag: dev\$/newTag: (v[0-9.]+)/`, makeDefault(t, "VERSION")},
 		{"this provider", `--config clusterctl\.yaml [^\n]*--infrastructure metal3:(v[0-9.]+)`, makeDefault(t, "VERSION")},
 	} {
 		found := 0

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
@@ -184,6 +185,58 @@ func TestIronicImagesAreReplaced(t *testing.T) {
 			t.Errorf("container %s still has image %s", container.Name, container.Image)
 		}
 	}
+}
+
+// TestTagsAreSetInListsOfImages requires that the list of images in a folder names all images of this project, which
+// have a development tag in a checkout.
+func TestTagsAreSetInListsOfImages(t *testing.T) {
+	for _, name := range []string{
+		"ironic", "ironic-keepalived", "overlays/default", "overlays/target", "overlays/with-ironic",
+		"overlays/with-ironic-keepalived",
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := t.TempDir()
+			if err := os.CopyFS(config, os.DirFS(filepath.Join(checkout(t), "config"))); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Join(config, "ironic", name)
+			path := filepath.Join(folder, "kustomization.yaml")
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			released := strings.ReplaceAll(string(content), "newTag: dev\n", "newTag: v9.9.9\n")
+			if err := os.WriteFile(path, []byte(released), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			images := imagesOf(t, overlay(t, folder), "ghcr.io/metal3-pivot/")
+			if len(images) == 0 {
+				t.Error("the folder has no image of this project")
+			}
+			for _, image := range images {
+				if !strings.HasSuffix(image, ":v9.9.9") {
+					t.Errorf("the list does not name %s", image)
+				}
+			}
+		})
+	}
+}
+
+// imagesOf returns the images of all Deployments that begin with a registry.
+func imagesOf(t *testing.T, objects []unstructured.Unstructured, registry string) []string {
+	t.Helper()
+	var found []string
+	for _, object := range ofKind(objects, "Deployment") {
+		deployment := &appsv1.Deployment{}
+		decode(t, object, deployment)
+		pod := deployment.Spec.Template.Spec
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			if strings.HasPrefix(container.Image, registry) {
+				found = append(found, container.Image)
+			}
+		}
+	}
+	return found
 }
 
 // TestIronicOverlayIsFilledInByClusterctl requires that clusterctl substitutes the variables of the provider and
