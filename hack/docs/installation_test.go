@@ -109,6 +109,19 @@ func TestDocumentsDownloadFilesOfTheRelease(t *testing.T) {
 	}
 }
 
+// TestDocumentsSayThatTheReleaseIsMissing requires a warning on the pages that download files of the release, until the
+// list of changes says that the release is published.
+func TestDocumentsSayThatTheReleaseIsMissing(t *testing.T) {
+	version := strings.TrimPrefix(makeDefault(t, "VERSION"), "v")
+	missing := strings.Contains(read(t, "CHANGELOG.md"), "\n## "+version+", not released\n")
+	for _, name := range []string{"README.md", installation, "docs/runbook.md"} {
+		warns := strings.Contains(read(t, name), "**Release "+version+" is not published yet.**")
+		if warns != missing {
+			t.Errorf("%s warns that release %s is missing: %v, want %v as in CHANGELOG.md", name, version, warns, missing)
+		}
+	}
+}
+
 // required returns the version of a module that a module of the checkout requires.
 func required(t *testing.T, file, module string) string {
 	t.Helper()
