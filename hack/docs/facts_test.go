@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -84,6 +85,28 @@ func TestEveryPhaseIsExplained(t *testing.T) {
 		if !explained.Has(string(phase)) {
 			t.Errorf("docs/pivot.md does not explain phase %s", phase)
 		}
+	}
+}
+
+// TestQuickStartHasTheChaptersOfTheDemo requires the titles that the demo prints, in their order.
+func TestQuickStartHasTheChaptersOfTheDemo(t *testing.T) {
+	_, list, _ := strings.Cut(read(t, "hack/demo/pivot.go"), "return []chapter{\n")
+	list, _, _ = strings.Cut(list, "\n\t}\n}")
+	var printed []string
+	for _, match := range regexp.MustCompile(`\{(?:fmt\.Sprintf\()?"([^"]+)",`).FindAllStringSubmatch(list, -1) {
+		// By default, the demo has three control-plane nodes and one worker.
+		printed = append(printed, strings.ReplaceAll(match[1], "%d", "4"))
+	}
+	_, table, _ := strings.Cut(read(t, "docs/quickstart.md"), "| Chapter | What happens |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var explained []string
+	for row := range strings.Lines(table) {
+		if title, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |"); title != "before the first" {
+			explained = append(explained, title)
+		}
+	}
+	if diff := cmp.Diff(printed, explained); diff != "" {
+		t.Errorf("chapters of docs/quickstart.md: -printed, +explained:\n%s", diff)
 	}
 }
 
