@@ -24,26 +24,33 @@ type place struct {
 
 func (p place) String() string { return p.document + " runs " + strings.Join(p.words, " ") }
 
-var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build) [^`]+)`")
+var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build|lab) [^`]+)`")
 
-// commandsWith returns the commands of all documents that run a program, in shell blocks and in sentences.
-func commandsWith(t *testing.T, program string) []place {
+// commands returns the commands of all documents, in blocks and in sentences.
+func commands(t *testing.T) []place {
 	t.Helper()
 	var found []place
 	for name, text := range texts(t) {
-		var commands [][]string
-		for _, block := range blocks(text, "sh") {
-			commands = append(commands, commandsOf(block.Text)...)
+		var scripts []string
+		for _, block := range shellBlocks(text) {
+			scripts = append(scripts, block.Text)
 		}
 		for _, match := range inlineCommand.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-			commands = append(commands, commandsOf(match[1])...)
+			scripts = append(scripts, match[1])
 		}
-		for _, words := range commands {
-			if words[0] == program {
+		for _, script := range scripts {
+			for _, words := range commandsOf(script) {
 				found = append(found, place{name, words})
 			}
 		}
 	}
+	return found
+}
+
+// commandsWith returns the commands of all documents that run a program.
+func commandsWith(t *testing.T, program string) []place {
+	t.Helper()
+	found := slices.DeleteFunc(commands(t), func(each place) bool { return each.words[0] != program })
 	if len(found) == 0 {
 		t.Fatalf("no document runs %s: correct this test", program)
 	}
@@ -53,7 +60,7 @@ func commandsWith(t *testing.T, program string) []place {
 // TestShellBlocksAreWellFormed parses each block with bash, without running it.
 func TestShellBlocksAreWellFormed(t *testing.T) {
 	for name, text := range texts(t) {
-		for _, block := range blocks(text, "sh") {
+		for _, block := range shellBlocks(text) {
 			command := exec.CommandContext(t.Context(), "bash", "-n")
 			command.Stdin = strings.NewReader(block.Text)
 			if output, err := command.CombinedOutput(); err != nil {
@@ -221,6 +228,15 @@ func TestProgramsOfTheCheckoutExist(t *testing.T) {
 			if !strings.Contains(codeOf(t, each.words[at]), `case "`+arguments[0]+`"`) {
 				t.Errorf("%s, but the program has no %s", each, arguments[0])
 			}
+		}
+	}
+}
+
+// TestProgramsOfTheCheckoutAreNotInstalled requires go run for a program that no target installs.
+func TestProgramsOfTheCheckoutAreNotInstalled(t *testing.T) {
+	for _, each := range commands(t) {
+		if each.words[0] == "lab" {
+			t.Errorf("%s, which is not installed: write go run ./test/lab/cmd/lab", each)
 		}
 	}
 }

@@ -60,6 +60,8 @@ func anchors(text string) sets.Set[string] {
 	return found
 }
 
+// TestLinksLeadSomewhere checks links between files of the checkout. It does not check links to other sites, because
+// tests run without a network.
 func TestLinksLeadSomewhere(t *testing.T) {
 	for name, text := range texts(t) {
 		for _, match := range link.FindAllStringSubmatch(text, -1) {

@@ -176,12 +176,12 @@ var assignment = regexp.MustCompile(`^[A-Za-z_]+=`)
 func (s *shell) endCommand() {
 	s.endWord()
 	words := s.words
-	for len(words) > 0 && (slices.Contains([]string{"do", "then", "if", "else", "!", "sudo", "env"}, words[0]) ||
-		assignment.MatchString(words[0])) {
+	before := []string{"do", "then", "if", "else", "until", "while", "!", "sudo", "env"}
+	for len(words) > 0 && (slices.Contains(before, words[0]) || assignment.MatchString(words[0])) {
 		words = words[1:]
 	}
 	s.words = nil
-	if len(words) > 0 && !slices.Contains([]string{"for", "while", "done", "fi", "export"}, words[0]) {
+	if len(words) > 0 && !slices.Contains([]string{"for", "done", "fi", "export"}, words[0]) {
 		s.commands = append(s.commands, words)
 	}
 }
@@ -197,6 +197,9 @@ func TestCommandsOf(t *testing.T) {
 		"Prefixes":  {"sudo and variables are no commands", `sudo env PATH="$PATH" X=1 make demo`, [][]string{{"make", "demo"}}},
 		"Loop": {
 			"keywords are not commands", "for x in a b; do\n  c $x > d\ndone\n", [][]string{{"c", "$x"}},
+		},
+		"Until": {
+			"a condition is a command", "until a | b; do c; done\n", [][]string{{"a"}, {"b"}, {"c"}},
 		},
 		"Document": {
 			"a here-document is not a script", "cat > file <<END\nnot a command\nEND\nb\n", [][]string{{"cat"}, {"b"}},

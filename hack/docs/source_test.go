@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
@@ -49,25 +50,51 @@ func texts(t *testing.T) map[string]string {
 	return all
 }
 
-// block is a fenced block of a document.
+// block is a fenced block of a document. Text has no indentation of a list around the block.
 type block struct {
 	Line int
 	Text string
 }
 
-var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```")
+var fence = regexp.MustCompile("(?ms)^( *)```([a-z]*)\n(.*?)^ *```$")
 
 // blocks returns the fenced blocks of one language.
 func blocks(document, language string) []block {
 	var found []block
 	for _, match := range fence.FindAllStringSubmatchIndex(document, -1) {
-		if document[match[2]:match[3]] == language {
+		if document[match[4]:match[5]] == language {
+			indent, text := document[match[2]:match[3]], document[match[6]:match[7]]
 			found = append(found, block{
-				Line: strings.Count(document[:match[0]], "\n") + 1, Text: document[match[4]:match[5]],
+				Line: strings.Count(document[:match[0]], "\n") + 1,
+				Text: strings.ReplaceAll(strings.TrimPrefix(text, indent), "\n"+indent, "\n"),
 			})
 		}
 	}
 	return found
+}
+
+// shellBlocks returns the blocks with commands: those of shell, and the lines with a prompt of console.
+func shellBlocks(document string) []block {
+	found := blocks(document, "sh")
+	for _, session := range blocks(document, "console") {
+		var commands strings.Builder
+		for line := range strings.Lines(session.Text) {
+			if command, prompted := strings.CutPrefix(line, "$ "); prompted {
+				commands.WriteString(command)
+			}
+		}
+		found = append(found, block{session.Line, commands.String()})
+	}
+	return found
+}
+
+func TestBlocks(t *testing.T) {
+	const document = "Text.\n```sh\na\n```\n1. Step:\n\n   ```sh\n   b <<END\n     c\n   END\n   ```\n\n" +
+		"   ```console\n   $ d\n   output\n   $ e\n   ```\n\n```yaml\nf: g\n```\n"
+	want := []block{{2, "a\n"}, {7, "b <<END\n  c\nEND\n"}, {13, "d\ne\n"}}
+	if diff := cmp.Diff(want, shellBlocks(document)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
 }
 
 // borrowed are the constants of Cluster API that constants of this provider are equal to.
