@@ -94,8 +94,8 @@ func refused(cluster *clusterv1.Cluster) []Obstacle {
 	}
 	switch {
 	case ptr.Deref(cluster.Spec.Paused, false):
-		return blocks(CodePaused, "a move is under way or was given up; wait for it, or unpause the Cluster",
-			"Cluster %s is paused")
+		return blocks(CodePaused, "wait for a move in progress; complete an interrupted move with pivot resume, or abort it "+
+			"with pivot abort; without a move, use "+pluginCommand("unpause", cluster.Namespace), "Cluster %s is paused")
 	case paused:
 		return blocks(CodePaused, "remove its annotation "+clusterv1.PausedAnnotation, "Cluster %s is paused")
 	case !ptr.Deref(begun.InfrastructureProvisioned, false):

@@ -17,7 +17,7 @@ import (
 // movable is a namespace that clusterctl would move.
 func movable() pivot.MoveFacts {
 	cluster := &clusterv1.Cluster{}
-	cluster.Name = "c"
+	cluster.Namespace, cluster.Name = "metal3", "c"
 	cluster.Spec.ControlPlaneRef.Name = "kcp"
 	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -34,6 +34,9 @@ func movable() pivot.MoveFacts {
 		Around: []pivot.Neighbour{runs}, Naming: []metav1.Object{consumer()},
 	}
 }
+
+const pausedCluster = "Cluster c is paused: wait for a move in progress; complete an interrupted move with pivot " +
+	"resume, or abort it with pivot abort; without a move, use `clusterctl metal3 pivot unpause --namespace metal3`"
 
 // TestRefusals tests the state in which clusterctl itself would not begin.
 func TestRefusals(t *testing.T) {
@@ -72,7 +75,7 @@ func TestRefusals(t *testing.T) {
 		"Paused": {
 			reason: "clusterctl refuses, and a move that was given up leaves this behind",
 			edit:   func(s *pivot.MoveFacts) { s.Clusters[0].Spec.Paused = ptr.To(true) },
-			want:   []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+			want:   []string{pausedCluster},
 		},
 		"PausedByAnnotation": {
 			reason: "clusterctl refuses this as well",
@@ -117,7 +120,7 @@ func TestRefusals(t *testing.T) {
 				s.Infras[0].Annotations, s.Clusters[0].Spec.Paused = nil, ptr.To(true)
 				s.Clusters[0].Spec.InfrastructureRef.Name = "c"
 			},
-			want: []string{"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster"},
+			want: []string{pausedCluster},
 		},
 		"Scaling": {
 			reason: "a handover needs nodes",
