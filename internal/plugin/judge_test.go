@@ -89,7 +89,8 @@ func TestSourceObstacles(t *testing.T) {
 				s.infras[0].Annotations = nil
 			},
 			want: []string{
-				"Cluster c is paused: a move is under way or was given up; wait for it, or unpause the Cluster",
+				"Cluster c is paused: wait for a move in progress; complete an interrupted move with pivot resume, or abort it " +
+					"with pivot abort; without a move, use `clusterctl metal3 pivot unpause --namespace metal3`",
 				"ClusterClass class is paused: a move is under way or was given up; wait for it, " +
 					"or remove its annotation cluster.x-k8s.io/paused",
 				"host host is being paused: wait until it is paused",
