@@ -107,6 +107,20 @@ func (d *Departure) Remove(infra string) {
 	}
 }
 
+// Return removes the hosts that are back, and returns true if there are any. A host that is not paused is managed here:
+// one that a move took away, or left behind, is always paused. Its Metal3Cluster may never return, because it was deleted
+// in the target.
+func (d *Departure) Return(hosts []*bmov1alpha1.BareMetalHost) bool {
+	before := len(d.Hosts)
+	d.Hosts = slices.DeleteFunc(d.Hosts, func(left DepartedHost) bool {
+		return slices.ContainsFunc(hosts, func(host *bmov1alpha1.BareMetalHost) bool {
+			_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+			return !paused && !infrav1.IsLeaving(host) && left.Is(host)
+		})
+	})
+	return len(d.Hosts) < before
+}
+
 // Data returns the content of the ConfigMap.
 func (d *Departure) Data() map[string]string {
 	// Marshalling strings returns no error.

@@ -243,6 +243,41 @@ func TestADepartureReplacesEarlierOnes(t *testing.T) {
 	}
 }
 
+// TestReturn removes hosts that are managed here from the record of hosts that left with a Metal3Cluster that does not
+// return.
+func TestReturn(t *testing.T) {
+	left := func(name, address, mac string) *bmov1alpha1.BareMetalHost {
+		host := free()
+		host.Name, host.Spec.BMC.Address, host.Spec.BootMACAddress = name, address, mac
+		return host
+	}
+	annotated := func(host *bmov1alpha1.BareMetalHost, annotation string) *bmov1alpha1.BareMetalHost {
+		host.Annotations = map[string]string{annotation: ""}
+		return host
+	}
+	for name, tc := range map[string]struct {
+		host *bmov1alpha1.BareMetalHost
+		want bool
+	}{
+		"Same":    {left("host", "redfish://bmc.example/1", "00:00:5e:00:53:01"), true},
+		"Name":    {left("host", "redfish://bmc.example/2", "00:00:5e:00:53:02"), true},
+		"Machine": {left("renamed", "redfish://bmc.example/1", ""), true},
+		"Other":   {left("other", "redfish://bmc.example/2", "00:00:5e:00:53:02"), false},
+		"Paused":  {annotated(left("host", "", ""), bmov1alpha1.PausedAnnotation), false},
+		"Leaving": {annotated(left("host", "", ""), infrav1.DeleteForMoveAnnotation), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leaving := pivot.Departure{Infras: map[string]pivot.Epoch{"deleted": 1}}
+			leaving.Enter([]*bmov1alpha1.BareMetalHost{left("host", "redfish://bmc.example/1", "00:00:5e:00:53:01")})
+			var record pivot.Departure
+			record.Add(leaving)
+			if got := record.Return([]*bmov1alpha1.BareMetalHost{tc.host}); got != tc.want || (len(record.Hosts) == 0) != tc.want {
+				t.Errorf("got %t, and the record has %v", got, record.Hosts)
+			}
+		})
+	}
+}
+
 // TestLeavingWith lists the hosts that leave with Metal3Cluster "own".
 func TestLeavingWith(t *testing.T) {
 	cluster := func(name, infra string) pivot.Neighbour { return pivot.Neighbour{Name: name, Infra: infra} }

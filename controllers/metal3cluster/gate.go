@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,7 +138,7 @@ func (r *Reconciler) endHandover(ctx context.Context, s *scope) (outcome.Outcome
 }
 
 // forgetDeparture removes the record of the departure, after it has stored the epoch that ends the move. It costs a
-// request once for each epoch and process.
+// request once for each epoch and process, and one in each reconcile while hosts are paused for a move.
 func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	key, epoch := client.ObjectKeyFromObject(s.infra), pivot.EpochOf(s.infra)
 	if done, known := r.forgotten.Load(key); epoch == 0 || known && done == epoch {
@@ -145,10 +147,15 @@ func (r *Reconciler) forgetDeparture(ctx context.Context, s *scope) error {
 	if err := s.pass.Save(ctx); err != nil {
 		return err
 	}
-	if err := r.Departures.Forget(ctx, s.infra); err != nil {
+	if err := r.Departures.Forget(ctx, s.infra, s.move.Hosts); err != nil {
 		return err
 	}
-	r.forgotten.Store(key, epoch)
+	isPaused := func(host *bmov1alpha1.BareMetalHost) bool {
+		return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider
+	}
+	if !slices.ContainsFunc(s.move.Hosts, isPaused) {
+		r.forgotten.Store(key, epoch)
+	}
 	return nil
 }
 

@@ -359,6 +359,28 @@ func describeMoves(s *suite) {
 		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
 	})
 
+	It("removes hosts that are back from the record, although their Metal3Cluster was deleted elsewhere",
+		func(ctx context.Context) {
+			w := s.world(ctx)
+			w.manager.Start()
+			w.host(ctx, "host", build.Available())
+			leaving := pivot.Departure{Infras: map[string]pivot.Epoch{"deleted": 5}}
+			leaving.Enter([]*bmov1alpha1.BareMetalHost{w.stored(ctx, Default, "host")})
+			Expect(departure.New(w.client).Remember(ctx, w.namespace, leaving)).To(Succeed())
+			w.pauseForMove(ctx, "host")
+			w.infrastructure(ctx, w.cluster(ctx, begun()),
+				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "5"}))
+			w.ready(ctx)
+			w.untouched(ctx)
+			Expect(w.departed(ctx, Default).Hosts).To(HaveLen(1), "the host is not managed here yet")
+
+			stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+			})
+			Eventually(func(g Gomega) { g.Expect(w.departed(ctx, g).Hosts).To(BeEmpty()) }).Should(Succeed())
+			Expect(w.departed(ctx, Default).Infras).To(HaveKey("deleted"), "it cannot be created here again")
+		})
+
 	It("reports a leftover host of an earlier move", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()

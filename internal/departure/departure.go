@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,14 +42,20 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 	return nil
 }
 
-// Forget removes an unpaused Metal3Cluster from the record if its departure is over, and deletes the ConfigMap with
-// the last one. It returns an error after a conflict with another write.
-func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
+// Forget removes an unpaused Metal3Cluster from the record if its departure is over, and the hosts of its namespace that
+// are back. It deletes an empty record. It returns an error after a conflict with another write.
+func (m Memory) Forget(ctx context.Context, infra metav1.Object, hosts []*bmov1alpha1.BareMetalHost) error {
 	before, left, err := read(ctx, m.client, infra.GetNamespace())
-	if err != nil || !left.IsOver(infra) {
+	if err != nil {
 		return err
 	}
-	left.Remove(infra.GetName())
+	returned, over := left.Return(hosts), left.IsOver(infra)
+	if !returned && !over {
+		return nil
+	}
+	if over {
+		left.Remove(infra.GetName())
+	}
 	after := before.DeepCopy()
 	if after.Data = left.Data(); len(left.Infras) > 0 {
 		err = m.client.Patch(ctx, after, lastSeen(before))
@@ -57,8 +64,8 @@ func (m Memory) Forget(ctx context.Context, infra metav1.Object) error {
 			client.Preconditions{UID: &before.UID, ResourceVersion: &before.ResourceVersion}))
 	}
 	if err != nil {
-		return fmt.Errorf("removing Metal3Cluster %s from ConfigMap %s, which names hosts that moved away, so that they "+
-			"cannot be created here: %w", infra.GetName(), pivot.DepartureName, err)
+		return fmt.Errorf("removing Metal3Cluster %s and its hosts from ConfigMap %s, which names hosts that moved away, so "+
+			"that they cannot be created here: %w", infra.GetName(), pivot.DepartureName, err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestMemory(t *testing.T) {
 		return func() error { return memory.Remember(t.Context(), namespace, departing) }
 	}
 	forget := func(name string, epoch pivot.Epoch) func() error {
-		return func() error { return memory.Forget(t.Context(), running(name, epoch)) }
+		return func() error { return memory.Forget(t.Context(), running(name, epoch), nil) }
 	}
 	infras := func(names ...string) map[string]pivot.Epoch {
 		epochs := map[string]pivot.Epoch{}
@@ -104,6 +104,13 @@ func TestMemory(t *testing.T) {
 			pivot.Departure{Infras: infras("a", "b"), Hosts: append(with("a,b", "host-0"), with("b", "host-1")...)},
 		},
 		{"a recorded Metal3Cluster returns", forget("a", 2), pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-0", "host-1")}},
+		{
+			"a host returns with an unrecorded Metal3Cluster",
+			func() error {
+				return memory.Forget(t.Context(), running("d", 2), []*bmov1alpha1.BareMetalHost{build.Host("host-0")})
+			},
+			pivot.Departure{Infras: infras("b"), Hosts: with("b", "host-1")},
+		},
 		{"the last Metal3Cluster returns", forget("b", 2), pivot.Departure{}},
 	} {
 		if err := step.do(); err != nil {
@@ -140,11 +147,11 @@ func TestMemoryOfAnEarlierRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	see(pivot.Departure{Infras: map[string]pivot.Epoch{"a": 5, "c": 5}, Hosts: append(legacy, with("c", "host-2")...)})
-	if err := memory.Forget(t.Context(), running("c", 6)); err != nil {
+	if err := memory.Forget(t.Context(), running("c", 6), nil); err != nil {
 		t.Fatal(err)
 	}
 	see(pivot.Departure{Infras: map[string]pivot.Epoch{"a": 5}, Hosts: legacy})
-	if err := memory.Forget(t.Context(), running("a", 6)); err != nil {
+	if err := memory.Forget(t.Context(), running("a", 6), nil); err != nil {
 		t.Fatal(err)
 	}
 	see(pivot.Departure{})
@@ -160,7 +167,7 @@ func TestMemoryOfTwoGates(t *testing.T) {
 		},
 		"Removed": {
 			func(m departure.Memory) error { return m.Remember(t.Context(), namespace, leaves("c", 1)) },
-			func(m departure.Memory) error { return m.Forget(t.Context(), running("c", 2)) },
+			func(m departure.Memory) error { return m.Forget(t.Context(), running("c", 2), nil) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,8 +216,8 @@ func TestMemoryReturnsErrors(t *testing.T) {
 	for what, err := range map[string]error{
 		"reading":     err,
 		"remembering": memory.Remember(t.Context(), namespace, leaves("a", 1)),
-		"forgetting":  memory.Forget(t.Context(), running("a", 2)),
-		"deleting":    departure.New(readOnly).Forget(t.Context(), running("a", 2)),
+		"forgetting":  memory.Forget(t.Context(), running("a", 2), nil),
+		"deleting":    departure.New(readOnly).Forget(t.Context(), running("a", 2), nil),
 	} {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: %v", what, err)
