@@ -112,8 +112,9 @@ const (
 	ArrivalEpochAnnotation = "infrastructure.cluster.x-k8s.io/arrival-epoch"
 
 	// MoveInventoryAnnotation on the Metal3Cluster of a paused Cluster names the Machines, MachineSets,
-	// MachineDeployments and Metal3Machines that the Cluster has when the gate of the move opens, as a JSON object of
-	// lists by kind. JSON of more than 32 KiB is compressed with gzip: the value is "gzip:" and base64.
+	// MachineDeployments, Metal3Machines, Metal3DataClaims and Metal3Datas that the Cluster has when the gate of the move
+	// opens, as a JSON object of lists by kind. JSON of more than 32 KiB is compressed with gzip: the value is "gzip:" and
+	// base64.
 	MoveInventoryAnnotation = "infrastructure.cluster.x-k8s.io/move-inventory"
 
 	// HostUIDLabel on a Node is the UID of the host at the time of provisioning. A move changes the UID, but not the

@@ -2,11 +2,15 @@ package metal3cluster
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -20,6 +24,7 @@ const (
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinedeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3dataclaims;metal3datas,verbs=get;list;watch
 
 // waitsAtGate returns true while clusterctl waits for the removal of block-move from a paused Cluster.
 func (s *scope) waitsAtGate() bool {
@@ -68,8 +73,8 @@ func endMove(infra *infrav1.Metal3Cluster) {
 	metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveEpochAnnotation, epoch.Unpaused().String())
 }
 
-// listInventory records the objects of the Cluster, so that the target cluster can detect leftovers of an earlier move.
-// It reads the cache.
+// listInventory records the objects of the Cluster, so that the target cluster can detect leftovers of an earlier move,
+// and the plugin the objects that are missing after an interrupted one. It reads the cache.
 func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 	inventory := pivot.Inventory{}
 	for _, machine := range s.move.Machines {
@@ -83,15 +88,24 @@ func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 			inventory.Add("Metal3Machine", machine.Name)
 		}
 	}
-	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
-		list := partial(clusterv1.GroupVersion.WithKind(kind + "List"))
+	for kind, list := range map[string]client.ObjectList{
+		"MachineSet":        partial(clusterv1.GroupVersion.WithKind("MachineSetList")),
+		"MachineDeployment": partial(clusterv1.GroupVersion.WithKind("MachineDeploymentList")),
+		"Metal3DataClaim":   &infrav1.Metal3DataClaimList{},
+		"Metal3Data":        &infrav1.Metal3DataList{},
+	} {
 		if err := r.list(ctx, s, list); err != nil {
 			return err
 		}
-		for i := range list.Items {
-			if list.Items[i].Labels[clusterv1.ClusterNameLabel] == s.cluster.Name {
-				inventory.Add(kind, list.Items[i].Name)
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object, err := meta.Accessor(item)
+			if err == nil && object.GetLabels()[clusterv1.ClusterNameLabel] == s.cluster.Name {
+				inventory.Add(kind, object.GetName())
 			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("listing objects of kind %s: %w", kind, err)
 		}
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveInventoryAnnotation, inventory.String())

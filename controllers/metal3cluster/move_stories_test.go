@@ -170,6 +170,14 @@ func (w *world) departed(ctx context.Context, g Gomega) pivot.Departure {
 	return left
 }
 
+// data returns a Metal3Data of a Cluster.
+func (w *world) data(name, cluster string) *infrav1.Metal3Data {
+	data := &infrav1.Metal3Data{ObjectMeta: named(w.namespace, name)}
+	data.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+	data.Spec.Template, data.Spec.Claim = &infrav1.Metal3ObjectRef{Name: "template"}, &infrav1.Metal3ObjectRef{Name: name}
+	return data
+}
+
 // progress waits until a move is at a stage.
 func (w *world) progress(ctx context.Context, stageOfMove, message string) {
 	GinkgoHelper()
@@ -301,6 +309,8 @@ func describeMoves(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.controlPlaneNode(ctx, "cp-0")
+		w.create(ctx, w.data("cp-0", clusterName))
+		w.create(ctx, w.data("other", "other"))
 		w.gate(ctx, true)
 		w.movable(ctx)
 		w.eventually(ctx, infrav1.MoveInProgressCondition, stage.IsFalseBecause(infrav1.NoMoveReason, ""))
@@ -344,7 +354,7 @@ func describeMoves(s *suite) {
 		Expect(w.client.Delete(ctx, late)).To(Succeed())
 		w.progress(ctx, infrav1.MovableReason, "BareMetalHosts: 1 Parked")
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "3"),
-			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"]}`))))
+			HaveKeyWithValue(infrav1.MoveInventoryAnnotation, MatchJSON(`{"Machine":["cp-0"],"Metal3Data":["cp-0"]}`))))
 		w.pause(ctx, false)
 		w.gate(ctx, true)
 		Expect(annotations()).To(And(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "4"),

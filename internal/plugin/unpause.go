@@ -191,37 +191,39 @@ func unpauseRefusals(here *scope, there *sight, departed pivot.Departure, cluste
 
 // incomplete returns an obstacle if a Cluster lacks objects that the record of a move has.
 func incomplete(here *scope, departed pivot.Departure, cluster *clusterv1.Cluster) []pivot.Obstacle {
-	gone := goneSince(here, departed, here.infraOf(cluster))
+	gone := goneSince(here, departed, cluster)
 	if len(gone) == 0 {
 		return nil
 	}
 	return []pivot.Obstacle{pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
 		"complete the move with pivot resume; if this is the target, and the source is gone for good, restore the missing "+
 			"objects from a backup", "a move of Cluster %s was interrupted, and %s is not here: Cluster API would replace "+
-			"Machines, and BMO would wipe their hosts", cluster.Name, pivot.Enumerate(gone))}
+			"Machines, BMO would wipe their hosts, and machines would get the addresses of others", cluster.Name,
+		pivot.Enumerate(gone))}
 }
 
-// goneSince returns the objects that the record of a move has and that are missing here: they have not arrived, or have
-// left. Hosts that left with other Metal3Clusters than the given one, which may be nil, do not count.
-func goneSince(here *scope, departed pivot.Departure, infra *infrav1.Metal3Cluster) []string {
+// goneSince returns the objects that the record of a move of a Cluster has and that are missing here: they have not
+// arrived, or have left. Hosts that left with other Clusters do not count.
+func goneSince(here *scope, departed pivot.Departure, cluster *clusterv1.Cluster) []string {
 	var gone []string
-	for _, each := range lostSince(here) {
+	for _, each := range lostSince(here.of([]string{cluster.Name})) {
 		gone = append(gone, each.String())
 	}
+	isHere := func(name string) bool {
+		return slices.ContainsFunc(here.hosts, func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name })
+	}
 	for _, left := range departed.Hosts {
-		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == left.Name }
-		if leftWith(left, departed, infra) && !slices.ContainsFunc(here.hosts, same) {
+		if leftWith(left, departed, here.infraOf(cluster)) && !isHere(left.Name) {
 			gone = append(gone, "BareMetalHost "+left.Name)
 		}
 	}
 	for _, object := range here.naming {
 		machine, is := object.(*infrav1.Metal3Machine)
-		if !is {
+		if !is || machine.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
 			continue
 		}
 		name := host.Recorded(machine)
-		same := func(host *bmov1alpha1.BareMetalHost) bool { return host.Name == name }
-		if name != "" && !slices.ContainsFunc(here.hosts, same) && !slices.Contains(gone, "BareMetalHost "+name) {
+		if name != "" && !isHere(name) && !slices.Contains(gone, "BareMetalHost "+name) {
 			gone = append(gone, "BareMetalHost "+name)
 		}
 	}

@@ -26,6 +26,14 @@ func TestUnpausable(t *testing.T) {
 	listed := whole(managed(true, "5"), host)
 	listed.infras[0].Annotations[infrav1.MoveInventoryAnnotation] = pivot.Inventory{"Machine": {"gone"}}.String()
 	listed.objects = map[schema.GroupKind]belongings{clusterv1.GroupVersion.WithKind("Machine").GroupKind(): {}}
+	data := whole(managed(true, "5"), host)
+	data.infras[0].Annotations[infrav1.MoveInventoryAnnotation] = pivot.Inventory{"Metal3Data": {"gone"}}.String()
+	data.objects = map[schema.GroupKind]belongings{infrav1.GroupVersion.WithKind("Metal3Data").GroupKind(): {}}
+	both := whole(managed(true, "5"), host)
+	both.infras[0].Annotations[infrav1.MoveInventoryAnnotation] = pivot.Inventory{"Machine": {"gone"}}.String()
+	both.objects = listed.objects
+	both.clusters, both.infras = append(both.clusters, runningCluster("d")), append(both.infras, runningInfra("d"))
+	both.clusters[1].Spec.Paused = ptr.To(true)
 	fenced := claimedSide()
 	fenced.clusters[0].Spec.Paused = ptr.To(true)
 	taken, same := claimedSide(), claimedSide()
@@ -63,6 +71,8 @@ func TestUnpausable(t *testing.T) {
 		"SameEpoch":     {"the other cluster has claimed the epoch from before the pause", whole(same, host), nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeSuperseded}},
 		"RunsThere":     {"the other cluster manages it", complete, managed(false, "6"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeInTarget}},
 		"Copied":        {"resume and abort look at both sides", complete, managed(true, "5"), pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeWrongStage}},
+		"DataGone":      {"machines would get the addresses of others", data, nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
+		"OfTheOther":    {"the other Cluster lacks an object", both, nil, pivot.Departure{}, []string{"d"}, []string{"d"}, nil},
 		"Inventory":     {"Cluster API would replace the Machine", listed, nil, pivot.Departure{}, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
 		"HostGone":      {"clusterctl has deleted a free host", complete, nil, left, nil, []string{"c"}, []pivot.Code{pivot.CodeMoveUnclear}},
 		"OfAnotherMove": {"another Cluster has moved away", complete, nil, leftWith("gone"), nil, []string{"c"}, nil},
