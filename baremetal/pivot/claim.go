@@ -5,6 +5,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -87,6 +88,13 @@ func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	}
 	condition := meta.FindStatusCondition(infra.Status.Conditions, infrav1.IronicEndpointReadyCondition)
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
+}
+
+// FencesOthers returns true if another management cluster manages the Cluster of a Metal3Cluster, and so its Ironic: BMO
+// there uses it too. Clusters of other namespaces whose hosts this Ironic serves have no claim, and may be copies of the
+// same age, such as a restored backup. A pause shows that the user has decided for the other management cluster.
+func FencesOthers(infra *infrav1.Metal3Cluster) bool {
+	return IsSuperseded(infra) && !meta.IsStatusConditionTrue(infra.Status.Conditions, clusterv1.PausedCondition)
 }
 
 // planFencing pauses a host at once, also during an operation of BMO, because another management cluster manages it

@@ -7,6 +7,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -105,6 +106,16 @@ func TestFencing(t *testing.T) {
 	if len(lost) != 1 || !strings.Contains(lost[0].Message, "managed by another management cluster") {
 		t.Errorf("the gate opens: %q", lost)
 	}
+	away := pivot.Neighbour{Elsewhere: true, Namespace: "far", Endpoint: true, ClusterID: "c1", Superseded: true}
+	lost, _ = pivot.MayLeave(pivot.MoveFacts{Around: []pivot.Neighbour{{Name: "c", Verified: true}, away}})
+	if len(lost) != 1 || !strings.Contains(lost[0].Remedy, "pivot fence --namespace far") {
+		t.Errorf("the gate opens although another namespace fences the hosts: %q", lost)
+	}
+	held := pausedHost(claimed())
+	refused := pivot.UnpauseObstacles(held, []pivot.Neighbour{{Name: "c", Verified: true}, away}, pivot.Departure{})
+	if len(refused) != 1 || !strings.Contains(refused[0].Remedy, "pivot takeover --namespace far") {
+		t.Errorf("the pause of a fenced host may be removed: %q", refused)
+	}
 	elsewhere := superseded
 	elsewhere.Elsewhere = true
 	for name, around := range map[string][]pivot.Neighbour{
@@ -129,6 +140,14 @@ func TestIsSuperseded(t *testing.T) {
 	}}
 	if !pivot.IsSuperseded(infra) {
 		t.Error("not superseded despite the condition")
+	}
+	if !pivot.FencesOthers(infra) {
+		t.Error("hosts of other namespaces that its Ironic serves are not fenced")
+	}
+	infra.Status.Conditions = append(infra.Status.Conditions,
+		metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue})
+	if pivot.FencesOthers(infra) {
+		t.Error("hosts of other namespaces stay fenced after the user has paused the older side")
 	}
 	infra.Spec.Ironic = nil
 	if pivot.IsSuperseded(infra) {

@@ -21,8 +21,9 @@ type Neighbour struct {
 	// Infra is the name of its Metal3Cluster. Empty if there is none, and for another namespace.
 	Infra string
 
-	// Elsewhere is true if the Cluster is in another namespace.
+	// Elsewhere is true if the Cluster is in another namespace, and Namespace is its name then.
 	Elsewhere bool
+	Namespace string
 
 	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.
 	ClusterID string
@@ -40,7 +41,8 @@ type Neighbour struct {
 	// Endpoint is true if the Cluster has an Ironic endpoint, or that its Metal3Cluster has not arrived yet.
 	Endpoint bool
 
-	// Superseded is true if another management cluster manages the Cluster. It is false for another namespace.
+	// Superseded is true if another management cluster manages the Cluster. For another namespace it is false once the
+	// Cluster is paused: see FencesOthers.
 	Superseded bool
 
 	// Holder is the VIP holder of the Ironic endpoint. Nil if unknown, or without an endpoint.
@@ -71,8 +73,8 @@ func NeighbourOf(cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster) Neigh
 // of a paused Cluster is not verified.
 func NeighbourElsewhere(infra *infrav1.Metal3Cluster) Neighbour {
 	return Neighbour{
-		Elsewhere: true, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID, Verified: Verified(infra),
-		Holder: Holder(infra),
+		Elsewhere: true, Namespace: infra.Namespace, Endpoint: true, ClusterID: infra.Spec.Ironic.ClusterID,
+		Verified: Verified(infra), Superseded: FencesOthers(infra), Holder: Holder(infra),
 	}
 }
 
@@ -136,6 +138,9 @@ func Holder(infra *infrav1.Metal3Cluster) *infrav1.IronicHolder {
 // Ironic endpoint is not verified.
 //
 //	host serves   its Cluster                                         goal
+//	any           any, and another management cluster has claimed     Fenced
+//	              the Cluster of another namespace whose Ironic
+//	              serves the host
 //	a Cluster     is claimed by another management cluster            Fenced
 //	              is paused                                           Parked
 //	              runs and its block-move annotation is not back      WaitingForEndpoint
@@ -185,6 +190,8 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	_, held := host.Annotations[bmov1alpha1.PausedAnnotation]
 	serving := servedBy(host, around)
 	switch {
+	case slices.ContainsFunc(serving, fencesElsewhere):
+		return PhaseFenced
 	case len(deciding) == 0 && ClusterOf(host) == "" && !held && len(serving) > 0 &&
 		!slices.ContainsFunc(serving, unverified):
 		return PhaseRunning
@@ -201,6 +208,9 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		return PhaseRunning
 	}
 }
+
+// fencesElsewhere returns true for a Cluster of another namespace that fences the hosts that its Ironic serves.
+func fencesElsewhere(other Neighbour) bool { return other.Elsewhere && other.Superseded }
 
 // movesBeside returns true for a host that moves with a paused Cluster.
 func movesBeside(host *bmov1alpha1.BareMetalHost, deciding []Neighbour) bool {

@@ -185,6 +185,8 @@ func TestGoalOf(t *testing.T) {
 	away := func(clusterID string, verified bool) pivot.Neighbour {
 		return pivot.Neighbour{Elsewhere: true, Endpoint: true, ClusterID: clusterID, Verified: verified}
 	}
+	claimedAway := away("c2", false)
+	claimedAway.Superseded = true
 	stamped := func(epoch pivot.Epoch) *bmov1alpha1.BareMetalHost {
 		host := free()
 		host.Annotations[infrav1.MoveEpochAnnotation] = epoch.String()
@@ -244,6 +246,10 @@ func TestGoalOf(t *testing.T) {
 		"AwayAlone":      {"a verified Ironic serves a host without a Cluster", free(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseRunning},
 		"AwayAlonePause": {"the pause may belong to a move", held, []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
 		"AwayAloneLost":  {"its Cluster may arrive later", claimed(), []pivot.Neighbour{away("c2", true)}, pivot.PhaseWaitingForEndpoint},
+		"AwayClaimed":    {"BMO of the other management cluster uses the same Ironic", claimed(), []pivot.Neighbour{runs, claimedAway}, pivot.PhaseFenced},
+		"AwayClaimFree":  {"the other management cluster may have the host", free(), []pivot.Neighbour{claimedAway}, pivot.PhaseFenced},
+		"AwayClaimMove":  {"a copy of the Cluster may run there", claimed(), []pivot.Neighbour{paused, claimedAway}, pivot.PhaseFenced},
+		"AwayClaimOther": {"the namespace has an endpoint of its own", claimed(), []pivot.Neighbour{runs, endpoint(false, true), claimedAway}, pivot.PhaseRunning},
 		"OwnUngated":     {"a second move would not wait for the host", claimed(), []pivot.Neighbour{ungated}, pivot.PhaseWaitingForEndpoint},
 		"UngatedPaused":  {"clusterctl no longer waits, and the move continues", claimed(), []pivot.Neighbour{ungatedPaused}, pivot.PhaseParked},
 		"FreeUngated":    {"it would move with the namespace", free(), []pivot.Neighbour{runs, ungated}, pivot.PhaseWaitingForEndpoint},

@@ -63,6 +63,14 @@ func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 				"Cluster %s is managed by another management cluster, as IronicEndpointReady says", other.Name))
 		}
 	}
+	for _, other := range servedBy(&bmov1alpha1.BareMetalHost{}, facts.Around) {
+		if fencesElsewhere(other) {
+			lost = append(lost, AboutNamed("Namespace", "", other.Namespace).Blocks(CodeSuperseded,
+				"pause its Cluster with "+pluginCommand("fence", other.Namespace)+", or take over with "+
+					pluginCommand("takeover", other.Namespace), "the Cluster of namespace %s, whose Ironic serves the hosts, is "+
+					"managed by another management cluster, as IronicEndpointReady says", other.Namespace))
+		}
+	}
 	for _, label := range facts.MissingLabels {
 		name, _, _ := strings.Cut(label, ":")
 		lost = append(lost, AboutNamed("CustomResourceDefinition", "", name).Blocks(CodeMoveLabelMissing,

@@ -31,7 +31,8 @@ func TestThePauseReasonIsTrue(t *testing.T) {
 	}{
 		"Fenced": {
 			"another management cluster claimed the cluster", superseded, pivot.HostFacts{}, image,
-			"Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster",
+			"Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster whose " +
+				"Ironic serves it",
 		},
 		"ProvisioningHeld": {
 			"its Ironic is gone", lost, pivot.HostFacts{Unknown: true}, func(host *bmov1alpha1.BareMetalHost) {

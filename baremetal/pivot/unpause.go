@@ -36,7 +36,7 @@ func UnpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 		return blocks(CodeBeingDeleted, "see "+pluginCommand("status", host.Namespace),
 			"BareMetalHost %s is being deleted, and BMO would deprovision it")
 	case phase == PhaseFenced:
-		return blocks(CodeSuperseded, "take over with "+pluginCommand("takeover", host.Namespace)+
+		return blocks(CodeSuperseded, "take over with "+pluginCommand("takeover", fencedBy(host, around))+
 			" if that management cluster no longer exists", "another management cluster manages BareMetalHost %s")
 	case phase == PhaseArrivalHeld:
 		return arrivalObstacles(host, around)
@@ -49,6 +49,14 @@ func UnpauseObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour, left 
 	default:
 		return unpauseObstacles(host, around, left, blocks)
 	}
+}
+
+// fencedBy returns the namespace of the Cluster that fences a host.
+func fencedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
+	if i := slices.IndexFunc(around, fencesElsewhere); i >= 0 {
+		return around[i].Namespace
+	}
+	return host.Namespace
 }
 
 // unpauseObstacles is UnpauseObstacles for a host that lost nothing.

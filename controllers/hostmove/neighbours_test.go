@@ -61,7 +61,7 @@ func TestNeighbours(t *testing.T) {
 		{Name: "seen", Infra: "seen", Verified: true, Ungated: true, Endpoint: true, ClusterID: "c1", Holder: &holder},
 		{Name: "unseen", Infra: "unseen", Ungated: true, Endpoint: true, ClusterID: "c1"},
 		{Name: "without", Infra: "without", Verified: true, Ungated: true},
-		{Elsewhere: true, Verified: true, Endpoint: true, ClusterID: "c2", Holder: &holder},
+		{Elsewhere: true, Namespace: "elsewhere", Verified: true, Endpoint: true, ClusterID: "c2", Holder: &holder},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

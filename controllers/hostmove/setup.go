@@ -77,6 +77,7 @@ func clusterMatters() predicate.Funcs {
 		return isCluster && stillCluster &&
 			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
 				pivot.Verified(before) != pivot.Verified(after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after) ||
+				pivot.FencesOthers(before) != pivot.FencesOthers(after) ||
 				isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
 				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
 	}}
