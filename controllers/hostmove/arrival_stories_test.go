@@ -8,6 +8,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -270,6 +271,12 @@ func describeArrivals(s *suite) {
 		w.stays(ctx, "left")
 		Expect(w.get(ctx, Default, "left").Annotations).To(And(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours),
 			HaveKeyWithValue(infrav1.PauseReasonAnnotation, pivot.PauseReason(pivot.KeepAway))))
+
+		By("forgetting the move, which changes no host")
+		record := &corev1.ConfigMap{}
+		record.Namespace, record.Name = w.namespace, pivot.DepartureName
+		Expect(w.client.Delete(ctx, record)).To(Succeed())
+		w.running(ctx, "left")
 	})
 
 	It("restores nothing while a host is not paused", func(ctx context.Context) {

@@ -32,6 +32,10 @@ const (
 	// awaitNode is the time between two checks whether a Node has joined.
 	awaitNode = 5 * time.Second
 
+	// awaitForget is the time between two reads of the record of a host that moved away. The manager does not watch the
+	// ConfigMap of the record.
+	awaitForget = 20 * time.Second
+
 	// conflictDelay is the time until the next reconcile of a host after a conflicting write.
 	conflictDelay = 200 * time.Millisecond
 )
@@ -128,6 +132,8 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 	switch {
 	case err == nil && (step == pivot.Await || step == pivot.Hold):
 		return ctrl.Result{RequeueAfter: awaitNode}, nil
+	case err == nil && step == pivot.KeepAway:
+		return ctrl.Result{RequeueAfter: awaitForget}, nil
 	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
@@ -153,6 +159,8 @@ func (r *Reconciler) wait(ctx context.Context, step pivot.Step, host *bmov1alpha
 		return awaitNode, nil
 	case step == pivot.Hold && paused && pivot.Explained(host, step):
 		return awaitNode, nil
+	case step == pivot.KeepAway && pivot.Explained(host, step):
+		return awaitForget, nil
 	case step == pivot.Nudge:
 		return r.untilTurn(ctx, host, pivot.HolderName(*pivot.HolderFor(host, around)), around)
 	default:
@@ -197,7 +205,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 		err = r.Statuses.RecordStatus(ctx, client.ObjectKeyFromObject(host), pivot.StampFor(host, around))
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
-	case (step == pivot.Keep || step == pivot.KeepAway) && pivot.Explained(host, step):
+	case step == pivot.Keep && pivot.Explained(host, step):
 	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
