@@ -20,6 +20,9 @@ type Release struct {
 	// Machine is the name of the Metal3Machine, Namespace the namespace of the machine and its host.
 	Machine, Namespace string
 
+	// CleaningMode is the automatedCleaningMode of the machine. Empty keeps the mode of the host.
+	CleaningMode string
+
 	// FastTrack leaves hosts powered on between cleaning and the next deployment.
 	FastTrack bool
 
@@ -53,9 +56,13 @@ type ReleaseStep struct {
 //	host                                        step
 //	does not exist, or has another consumer     done
 //	is held                                     wait, without a write
-//	has fields that the machine set             remove them and set the power, then wait
+//	has fields that the machine set             remove them, set cleaning mode and power, then wait
 //	not settled yet                             wait, and report the error of the host
 //	settled                                     restore the recorded values, remove the consumerRef: done
+//
+// The host gets the automatedCleaningMode of the machine together with the removal of the image or deploy step: the
+// mode may have changed while the machine was not reconciled. Later steps keep the mode of the host, so that a user can
+// disable a cleaning that fails.
 //
 // While BMO deprovisions the host, spec.online is:
 //
@@ -91,9 +98,12 @@ func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alph
 	} else {
 		removeData(desired, release)
 	}
+	if release.CleaningMode != "" && (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) {
+		desired.Spec.AutomatedCleaningMode = bmov1alpha1.AutomatedCleaningMode(release.CleaningMode)
+	}
 	desired.Spec.Image = nil
 	desired.Spec.CustomDeploy = nil
-	desired.Spec.Online = onlineWhileDeprovisioning(host, release.FastTrack)
+	desired.Spec.Online = onlineWhileDeprovisioning(desired, release.FastTrack)
 	if pausedByProvider(desired) {
 		// BMO ignores a paused host, so the release would wait forever.
 		delete(desired.Annotations, bmov1alpha1.PausedAnnotation)

@@ -216,10 +216,16 @@ func data(userData, metaData, networkData string) func(*bmov1alpha1.BareMetalHos
 func TestPlanRelease(t *testing.T) {
 	release := host.Release{Machine: machineName, Namespace: "metal3"}
 	reserve := host.Release{Machine: machineName, Namespace: "metal3", Reserve: owner, Cluster: clusterName}
+	disabled := host.Release{
+		Machine: machineName, Namespace: "metal3", CleaningMode: infrav1.CleaningModeDisabled, FastTrack: true,
+	}
 	free := func(changes ...func(*bmov1alpha1.BareMetalHost)) *bmov1alpha1.BareMetalHost {
 		return edit(available("host-0"), changes...)
 	}
 	ownPause := note(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
+	cleaning := func(mode bmov1alpha1.AutomatedCleaningMode) func(*bmov1alpha1.BareMetalHost) {
+		return func(h *bmov1alpha1.BareMetalHost) { h.Spec.AutomatedCleaningMode = mode }
+	}
 	withoutLabel := func(h *bmov1alpha1.BareMetalHost) { delete(h.Labels, clusterv1.ClusterNameLabel) }
 	waiting := func(reason, message string) host.ReleaseStep {
 		return host.ReleaseStep{Outcome: outcome.Waiting(reason, message)}
@@ -390,6 +396,38 @@ func TestPlanRelease(t *testing.T) {
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
 					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
+		},
+		"CleaningModeOfTheMachine": {
+			reason: "the user disabled cleaning while the machine was not reconciled",
+			host: claimed(running, cleaning(bmov1alpha1.CleaningModeMetadata),
+				state(bmov1alpha1.StateProvisioned)),
+			release: disabled,
+			want: host.ReleaseStep{
+				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateProvisioned)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
+			},
+		},
+		"CleaningModeOfTheMachineWithCustomDeploy": {
+			reason: "a custom deploy step has the same effect as an image",
+			host: claimed(cleaning(bmov1alpha1.CleaningModeMetadata), func(h *bmov1alpha1.BareMetalHost) {
+				h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"}
+			}),
+			release: disabled,
+			want: host.ReleaseStep{
+				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled)),
+				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: available)"),
+			},
+		},
+		"CleaningModeOfTheUserAfterTheFirstStep": {
+			reason: "the user disables cleaning on the host if the cleaning fails",
+			host:   claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateDeprovisioning)),
+			release: host.Release{
+				Machine: machineName, Namespace: "metal3", CleaningMode: infrav1.CleaningModeMetadata, FastTrack: true,
+			},
+			want: waiting(infrav1.HostDeprovisioningReason,
+				"Waiting for BareMetalHost host-0 to be deprovisioned (state: deprovisioning)"),
 		},
 		"ReservationWithoutARecord": {
 			reason: "the original values are unknown",

@@ -69,12 +69,13 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, claimed *bmov1alp
 		return outcome.Done(), err
 	}
 	release := host.Release{
-		Machine:   s.machine.Name,
-		Namespace: s.machine.Namespace,
-		FastTrack: r.FastTrack,
-		Reserve:   reserve,
-		Secrets:   s.secretNames(),
-		Held:      hold,
+		Machine:      s.machine.Name,
+		Namespace:    s.machine.Namespace,
+		CleaningMode: s.machine.Spec.AutomatedCleaningMode,
+		FastTrack:    r.FastTrack,
+		Reserve:      reserve,
+		Secrets:      s.secretNames(),
+		Held:         hold,
 	}
 	if s.cluster != nil {
 		release.Cluster = s.cluster.Name

@@ -111,6 +111,31 @@ func describeReleases(s *suite) {
 		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 	})
 
+	It("deprovisions its host with a cleaning mode that changed during a pause", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		w.start()
+		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer), build.OnHost(w.getHost(ctx, Default, "host")),
+			stage.With(func(machine *infrav1.Metal3Machine) {
+				machine.Spec.AutomatedCleaningMode = infrav1.CleaningModeMetadata
+			}))
+		mode := func(g Gomega) bmov1alpha1.AutomatedCleaningMode {
+			return w.getHost(ctx, g, "host").Spec.AutomatedCleaningMode
+		}
+		Eventually(mode).Should(Equal(bmov1alpha1.CleaningModeMetadata))
+		w.pauseCluster(ctx, true)
+		w.eventually(ctx, "machine", infrav1.PausedCondition, stage.IsTrue())
+		change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
+			machine.Spec.AutomatedCleaningMode = infrav1.CleaningModeDisabled
+		})
+		w.remove(ctx, "machine")
+		w.pauseCluster(ctx, false)
+		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
+		host := w.getHost(ctx, Default, "host")
+		Expect(host.Spec.Image).To(BeNil())
+		Expect(host.Spec.AutomatedCleaningMode).To(Equal(bmov1alpha1.CleaningModeDisabled))
+	})
+
 	It("is deleted without a host", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.start()
