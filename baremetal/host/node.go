@@ -21,6 +21,10 @@ type Node struct {
 
 	// Created is the creationTimestamp.
 	Created time.Time
+
+	// Reporting is true if the condition Ready is True or False, so that a kubelet updates the Node. Without one, the node
+	// controller of the workload cluster sets the condition to Unknown.
+	Reporting bool
 }
 
 // NodeFacts are the Nodes that may belong to a machine.
@@ -73,6 +77,20 @@ func (f NodeFacts) ofThisHost(since time.Time) []Node {
 	return nodes
 }
 
+// ofHostUID returns the Nodes of ByHostUID. If only one of them joined after a time, it returns this Node.
+func (f NodeFacts) ofHostUID(since time.Time) []Node {
+	var joined []Node
+	for _, node := range f.ByHostUID {
+		if !node.Created.Before(since) {
+			joined = append(joined, node)
+		}
+	}
+	if len(joined) == 1 {
+		return joined
+	}
+	return f.ByHostUID
+}
+
 // ProvisionedSince returns the time when BMO began to provision the host, or the given time if the host has no such
 // record. The record is in the status: after a move, the record is missing until BMO restores the status, and a host
 // that lost its status has no record.
@@ -87,7 +105,7 @@ func ProvisionedSince(host *bmov1alpha1.BareMetalHost, unknown time.Time) time.T
 type Linking struct {
 	ProviderID string
 
-	// Since is the start of provisioning. An older Node belongs to an earlier system.
+	// Since is the start of provisioning. An older Node belongs to an earlier system, unless a kubelet updates it.
 	Since time.Time
 
 	// CloudProvider is true if a cloud provider sets the provider ID of the Node.
@@ -112,15 +130,20 @@ type LinkPlan struct {
 
 // PlanLink decides which Node belongs to a machine.
 //
-//	with the provider ID   by host UID          by host name         plan
-//	one                    any                  any                  linked
-//	several                any                  any                  conflict
-//	none                   one without ID       any                  write the ID, linked
-//	none                   one with that ID     any                  linked: the Node changed between the two reads
-//	none                   one with another ID  any                  conflict
-//	none                   several              any                  conflict
-//	none                   none                 one without ID       write the ID, linked
-//	none                   none                 anything else        wait for the Node
+//	with the provider ID   by host UID              by host name         plan
+//	one                    any                      any                  linked
+//	several                any                      any                  conflict
+//	none                   one with that ID         any                  linked: the Node changed between the two reads
+//	none                   one with another ID      any                  conflict
+//	none                   one stale, without ID    any                  wait for its kubelet, or another Node
+//	none                   any other without ID     any                  write the ID, linked
+//	none                   several                  any                  conflict
+//	none                   none                     one without ID       write the ID, linked
+//	none                   none                     anything else        wait for the Node
+//
+// A Node is stale if it is older than the provisioning of the host, and no kubelet updates it: a Machine that was
+// deleted without a nodeRef leaves its Node. A new kubelet with the same node name updates the older Node. If exactly
+// one of several Nodes by host UID joined after the start of provisioning, only this one counts.
 //
 // Several hosts may have the same host name, such as "localhost", so a host name never causes a conflict. If a cloud
 // provider sets the provider ID, PlanLink waits for it. A provider ID is immutable, so PlanLink ignores a Node found by
@@ -142,27 +165,47 @@ func PlanLink(facts NodeFacts, wanted Linking) LinkPlan {
 }
 
 func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
-	byHostname := facts.ofThisHost(wanted.Since)
+	byHostUID, byHostname := facts.ofHostUID(wanted.Since), facts.ofThisHost(wanted.Since)
 	switch {
-	case len(facts.ByHostUID) > 1:
+	case len(byHostUID) > 1:
 		return conflict(fmt.Sprintf("Nodes %s have the label %s of the same host: delete the stale ones",
-			names(facts.ByHostUID), infrav1.HostUIDLabel))
-	case len(facts.ByHostUID) == 1 && facts.ByHostUID[0].ProviderID == wanted.ProviderID:
-		return LinkPlan{Provisioned: true}
-	case len(facts.ByHostUID) == 1 && facts.ByHostUID[0].ProviderID != "" && !wanted.CloudProvider:
-		return conflict(fmt.Sprintf("Node %s has provider ID %s instead of %s",
-			facts.ByHostUID[0].Name, facts.ByHostUID[0].ProviderID, wanted.ProviderID))
+			names(byHostUID), infrav1.HostUIDLabel))
+	case len(byHostUID) == 1:
+		return planByHostUID(byHostUID[0], wanted)
 	case wanted.CloudProvider:
-		return LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
-			"Waiting for the cloud provider to set provider ID "+wanted.ProviderID+" on a Node")}
-	case len(facts.ByHostUID) == 1:
-		return LinkPlan{Patch: facts.ByHostUID[0].Name, Provisioned: true}
+		return waitForCloudProvider(wanted)
 	case len(byHostname) == 1 && byHostname[0].ProviderID == "":
 		return LinkPlan{Patch: byHostname[0].Name, Provisioned: true}
 	default:
-		return LinkPlan{Provisioned: wanted.BeforeNode, Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
-			"Waiting for a Node with provider ID "+wanted.ProviderID+" or with label "+infrav1.HostUIDLabel)}
+		return waitForNode(wanted, "")
 	}
+}
+
+func planByHostUID(node Node, wanted Linking) LinkPlan {
+	switch {
+	case node.ProviderID == wanted.ProviderID:
+		return LinkPlan{Provisioned: true}
+	case wanted.CloudProvider:
+		return waitForCloudProvider(wanted)
+	case node.ProviderID != "":
+		return conflict(fmt.Sprintf("Node %s has provider ID %s instead of %s",
+			node.Name, node.ProviderID, wanted.ProviderID))
+	case node.Created.Before(wanted.Since) && !node.Reporting:
+		return waitForNode(wanted, fmt.Sprintf(": Node %s has the label, but is older than the system on the host, "+
+			"and no kubelet updates it. If this lasts, delete Node %s.", node.Name, node.Name))
+	default:
+		return LinkPlan{Patch: node.Name, Provisioned: true}
+	}
+}
+
+func waitForCloudProvider(wanted Linking) LinkPlan {
+	return LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
+		"Waiting for the cloud provider to set provider ID "+wanted.ProviderID+" on a Node")}
+}
+
+func waitForNode(wanted Linking, details string) LinkPlan {
+	return LinkPlan{Provisioned: wanted.BeforeNode, Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
+		"Waiting for a Node with provider ID "+wanted.ProviderID+" or with label "+infrav1.HostUIDLabel+details)}
 }
 
 func conflict(message string) LinkPlan {

@@ -27,6 +27,10 @@ func TestPlanLink(t *testing.T) {
 	on := func(name, hostUID string) []host.Node {
 		return []host.Node{{Name: name, HostUID: hostUID, Created: since.Add(time.Minute)}}
 	}
+	// older returns a Node from before the provisioning of the host.
+	older := func(name string, reporting bool) []host.Node {
+		return []host.Node{{Name: name, Created: since.Add(-time.Hour), Reporting: reporting}}
+	}
 	linked := host.LinkPlan{Provisioned: true}
 	conflict := func(message string) host.LinkPlan {
 		return host.LinkPlan{Outcome: outcome.Blocked(infrav1.ProviderIDConflictReason, message)}
@@ -34,6 +38,11 @@ func TestPlanLink(t *testing.T) {
 	write := func(name string) host.LinkPlan { return host.LinkPlan{Patch: name, Provisioned: true} }
 	wait := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid")}
+	stale := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
+		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid: Node a has the label, but is older "+
+			"than the system on the host, and no kubelet updates it. If this lasts, delete Node a.")}
+	staleBefore := stale
+	staleBefore.Provisioned = true
 	waitBefore := wait
 	waitBefore.Provisioned = true
 	cloud := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForCloudProviderReason,
@@ -73,6 +82,33 @@ func TestPlanLink(t *testing.T) {
 		"several nodes have the label of a cloud": {
 			byUID: bare("b", "a"), cloud: true,
 			want: conflict("Nodes a, b have the label metal3.io/uuid of the same host: delete the stale ones"),
+		},
+		"one node with the label is older than the system on the host": {byUID: older("a", false), want: stale},
+		"one node with the label is older than the system on the host, and only this provider sets the ID": {
+			byUID: older("a", false), before: true, want: staleBefore,
+		},
+		"one node with the label is older than the system on the host, and a kubelet updates it again": {
+			byUID: older("a", true), want: write("a"),
+		},
+		"one node with the label is older than the system on the host, and a cloud provider sets the ID": {
+			byUID: older("a", false), cloud: true, want: cloud,
+		},
+		"one node with the label is as old as the system on the host": {
+			byUID: []host.Node{{Name: "a", Created: since}}, want: write("a"),
+		},
+		"one node with the label is newer than the system on the host, another is older": {
+			byUID: append(older("a", false), bare("b")...), want: write("b"),
+		},
+		"one node with the label is newer than the system on the host, another is older and has another ID": {
+			byUID: append(with("a", "metal3://x"), bare("b")...), want: write("b"),
+		},
+		"several nodes with the label are newer than the system on the host, another is older": {
+			byUID: append(older("c", false), bare("b", "a")...),
+			want:  conflict("Nodes a, b, c have the label metal3.io/uuid of the same host: delete the stale ones"),
+		},
+		"several nodes with the label are older than the system on the host": {
+			byUID: append(older("a", false), older("b", true)...),
+			want:  conflict("Nodes a, b have the label metal3.io/uuid of the same host: delete the stale ones"),
 		},
 		"one node with the host name has no ID":                    {byName: bare("a"), want: write("a")},
 		"one node with the host name waits for the cloud provider": {byName: bare("a"), cloud: true, want: cloud},

@@ -80,6 +80,40 @@ func describeLinks(s *suite) {
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 	})
 
+	// stale returns a world with a machine on a provisioned host, and a Node of an earlier system of the host.
+	stale := func(ctx context.Context) (*world, *corev1.Node) {
+		GinkgoHelper()
+		w := s.connectedWorld(ctx)
+		host := w.host(ctx, "host")
+		node := w.node(ctx, "stale", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		w.setNodeReady(ctx, node, corev1.ConditionUnknown)
+		// Timestamps have whole seconds.
+		Eventually(time.Now).Should(BeTemporally(">=", node.CreationTimestamp.Add(time.Second)))
+		w.provision(ctx)
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "If this lasts, delete Node "+node.Name+"."))
+		Expect(w.nodeID(ctx, node)).To(BeEmpty())
+		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
+		return w, node
+	}
+
+	It("ignores a Node with the UID of its host that is older than its system", func(ctx context.Context) {
+		w, old := stale(ctx)
+		host := w.getHost(ctx, Default, "host")
+		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+		Expect(w.nodeID(ctx, old)).To(BeEmpty())
+	})
+
+	It("sets its provider ID on an older Node with the UID of its host when its kubelet updates the Node",
+		func(ctx context.Context) {
+			w, node := stale(ctx)
+			w.setNodeReady(ctx, node, corev1.ConditionFalse)
+			linked(ctx, w)
+			Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+		})
+
 	It("sets its provider ID on the Node with the host name of its host", func(ctx context.Context) {
 		w := provisioned(ctx)
 		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "unknown"})
@@ -117,6 +151,7 @@ func describeLinks(s *suite) {
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
+		w.setNodeReady(ctx, node, corev1.ConditionTrue)
 		linked(ctx, w)
 		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
 		Expect(w.nodeID(ctx, unrelated)).To(BeEmpty())
@@ -453,6 +488,14 @@ func (w *world) copy(ctx context.Context) {
 
 func (w *world) providerID(host, machine string) string {
 	return "metal3://" + w.namespace + "/" + host + "/" + machine
+}
+
+// setNodeReady sets the condition Ready of a Node, as the kubelet and the node controller do.
+func (w *world) setNodeReady(ctx context.Context, node *corev1.Node, status corev1.ConditionStatus) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, client.ObjectKeyFromObject(node), &corev1.Node{}, func(node *corev1.Node) {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	})
 }
 
 // nodeID returns the provider ID of a Node.

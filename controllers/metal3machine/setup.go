@@ -163,10 +163,11 @@ func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
 		flow.Paused(nil, before) != flow.Paused(nil, after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after)
 }
 
-// nodeMatters returns true for changes of the provider ID and the labels of a Node. It drops the status updates of the
-// kubelet.
+// nodeMatters returns true for changes of the provider ID and the labels of a Node, and if a kubelet begins or stops to
+// update a Node without a provider ID. It drops the other status updates of the kubelet.
 func nodeMatters(before, after *corev1.Node) bool {
-	return before.Spec.ProviderID != after.Spec.ProviderID || !maps.Equal(before.Labels, after.Labels)
+	return before.Spec.ProviderID != after.Spec.ProviderID || !maps.Equal(before.Labels, after.Labels) ||
+		after.Spec.ProviderID == "" && workload.Reporting(before) != workload.Reporting(after)
 }
 
 // providerIDMatters returns true for changes of the provider ID, which can start or end a conflict.

@@ -82,14 +82,18 @@ func TestClusterMatters(t *testing.T) {
 }
 
 func TestNodeMatters(t *testing.T) {
+	reports := func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+	}
 	cases := map[string]struct {
 		reason string
 		change func(*corev1.Node)
 		want   bool
 	}{
 		"Heartbeat": {"the kubelet updates the status", func(n *corev1.Node) {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure}}
 		}, false},
+		"Reporting":  {"a kubelet updates an older Node again", reports, true},
 		"Annotation": {"annotations have no effect", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
 		"Label":      {"a label may have a prefix to copy", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }, true},
 		"ProviderID": {"the provider ID was set", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
@@ -104,6 +108,12 @@ func TestNodeMatters(t *testing.T) {
 				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
 			}
 		})
+	}
+	before, after := &corev1.Node{}, &corev1.Node{}
+	before.Spec.ProviderID, after.Spec.ProviderID = "metal3://a/b/c", "metal3://a/b/c"
+	reports(after)
+	if flow.Updates(nodeMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("the condition Ready of a linked Node passed")
 	}
 }
 

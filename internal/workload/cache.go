@@ -37,7 +37,7 @@ func slim(object any) (any, error) {
 	case *corev1.Node:
 		cached.ManagedFields = nil
 		cached.Annotations = only(cached.Annotations, ironic.ArmedAnnotation, ironic.ArmedByAnnotation)
-		cached.Status = corev1.NodeStatus{}
+		cached.Status = corev1.NodeStatus{Conditions: onlyReady(cached.Status.Conditions)}
 	case *corev1.Pod:
 		cached.ManagedFields = nil
 		cached.Annotations = only(cached.Annotations, ironic.HashAnnotation)
@@ -45,6 +45,16 @@ func slim(object any) (any, error) {
 		cached.Status = corev1.PodStatus{Conditions: cached.Status.Conditions}
 	}
 	return object, nil
+}
+
+// onlyReady returns the status of the condition Ready. Its times and texts change with each heartbeat.
+func onlyReady(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+	return nil
 }
 
 // only removes all keys but some.

@@ -17,6 +17,7 @@ func TestCachedObjectsAreSlim(t *testing.T) {
 	nodes := controlPlaneNode("cp-0", armed)
 	pod := ironicPod("ironic", "cp-0", "c1", corev1.ConditionTrue)
 	bare := node("worker", "metal3://a/b/c", "uid-1", "host-1")
+	nodes.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, want := range []client.Object{nodes, pod, bare} {
 		full, isObject := want.DeepCopyObject().(client.Object)
 		if !isObject {
@@ -32,7 +33,9 @@ func TestCachedObjectsAreSlim(t *testing.T) {
 		switch object := full.(type) {
 		case *corev1.Node:
 			object.Status.Images = []corev1.ContainerImage{{Names: []string{"x"}}}
-			object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
+			object.Status.Conditions = append(object.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure})
+			object.Status.Conditions[0].LastHeartbeatTime = metav1.Now()
+			object.Status.Conditions[0].Message = "kubelet is posting ready status"
 		case *corev1.Pod:
 			object.Spec.Containers = []corev1.Container{{Name: "ironic"}}
 			object.Status.PodIP = "192.0.2.1"

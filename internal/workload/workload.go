@@ -86,7 +86,7 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 			for _, node := range nodes.Items {
 				*lookup.result = append(*lookup.result, host.Node{
 					Name: node.Name, ProviderID: node.Spec.ProviderID, HostUID: node.Labels[infrav1.HostUIDLabel],
-					Created: node.CreationTimestamp.Time,
+					Created: node.CreationTimestamp.Time, Reporting: Reporting(&node),
 				})
 			}
 		}
@@ -114,6 +114,16 @@ func (n *Nodes) Joined(
 		}
 	}
 	return false, nil
+}
+
+// Reporting returns true if the condition Ready of a node is True or False, so that a kubelet updates the node.
+func Reporting(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue || condition.Status == corev1.ConditionFalse
+		}
+	}
+	return false
 }
 
 // SetProviderID sets the provider ID of a node. It returns an error if the node has another provider ID.

@@ -115,6 +115,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestReporting(t *testing.T) {
+	for status, want := range map[corev1.ConditionStatus]bool{
+		corev1.ConditionTrue: true, corev1.ConditionFalse: true, corev1.ConditionUnknown: false, "": false,
+	} {
+		current := node("node", "", "uid-0", "host-0")
+		if status != "" {
+			current.Status.Conditions = []corev1.NodeCondition{
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: status},
+			}
+		}
+		if got := workload.Reporting(current); got != want {
+			t.Errorf("Ready %q: got %t, want %t", status, got, want)
+		}
+		nodes, _ := world(interceptor.Funcs{}, current)
+		facts, err := nodes.Find(t.Context(), cluster(), workload.Query{HostUID: "uid-0"})
+		if err != nil || len(facts.ByHostUID) != 1 || facts.ByHostUID[0].Reporting != want {
+			t.Errorf("Ready %q: got %+v, %v", status, facts, err)
+		}
+	}
+}
+
 func TestFindReportsErrors(t *testing.T) {
 	nodes, _ := world(interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
