@@ -115,12 +115,15 @@ func waitForHost(s *scope, choice host.Choice) outcome.Outcome {
 }
 
 // writeClaim writes the claim. The machine records the host first, so that a release finds it after a crash in between.
+// If this record fails, writeClaim sends no claim, and Settle offers the host to the next machine: a policy may reject
+// the machine for long.
 func (r *Reconciler) writeClaim(ctx context.Context, s *scope, choice host.Choice) error {
 	if host.NamedByUser(s.machine) == "" {
 		metav1.SetMetaDataAnnotation(&s.machine.ObjectMeta, infrav1.ChosenHostAnnotation, choice.Host.Name)
 	}
 	setHostAnnotation(s.machine, choice.Host.Name)
 	if err := s.pass.Save(ctx); err != nil {
+		r.Hosts.Forget(s.key())
 		return err
 	}
 	stored, err := r.Hosts.Write(ctx, choice.Host, host.Desired(choice.Host, desiredClaim(s)))

@@ -111,6 +111,24 @@ func describeFaults(s *suite) {
 		Expect(w.associated(ctx, "second")).To(Equal("host"))
 	})
 
+	It("leaves a host to other machines while a policy rejects its own changes", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.writes.Judge(rejectChanges("first"))
+		w.start()
+		w.machine(ctx, "first")
+		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.AssociationFailedReason, "denied by a policy"))
+		w.machine(ctx, "second")
+		Expect(w.associated(ctx, "second")).To(Equal("host"))
+		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 claimed"))
+		w.remove(ctx, "second")
+		w.gone(ctx, "second")
+		w.writes.Judge(nil)
+		Expect(w.associated(ctx, "first")).To(Equal("host"))
+	})
+
 	It("reports that a policy rejects its claim, and then its release", func(ctx context.Context) {
 		w := s.world(ctx)
 		for i := range 2 {
@@ -210,6 +228,17 @@ func describeFaults(s *suite) {
 		Expect(hanging.writes).To(BeEmpty())
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, HaveField("Message", HaveSuffix("did not answer in time")))
 	})
+}
+
+// rejectChanges rejects changes of a Metal3Machine, but not of its status.
+func rejectChanges(machine string) func(stage.Write) stage.Verdict {
+	return func(write stage.Write) stage.Verdict {
+		if write.String() != "patch Metal3Machine" || write.Name != machine {
+			return stage.Verdict{}
+		}
+		return stage.Verdict{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "metal3machines"}, write.Name,
+			errors.New("denied by a policy"))}
+	}
 }
 
 // hangingNodes stops the line to the workload cluster with the first write of a Node.

@@ -254,8 +254,8 @@ func (s *Store) confirm(stored *bmov1alpha1.BareMetalHost) {
 	s.assumed.confirm(stored)
 }
 
-// Forget drops what the store knows about a machine that requires no host. The caller must call Settle afterwards,
-// which offers the assumed hosts to other machines.
+// Forget drops what the store knows about a machine that requires no host, or that sent no claim of its chosen host.
+// The caller must call Settle afterwards, which offers the assumed hosts to other machines.
 func (s *Store) Forget(machine Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
