@@ -5,24 +5,69 @@ import (
 	"net/url"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
-// MachineSpec validates the common fields of a Metal3Machine and its template. Own is the namespace of the object.
+// MachineSpec validates the spec of a Metal3Machine. Own is its namespace.
 func MachineSpec(path *field.Path, spec *infrav1.Metal3MachineSpec, own string) Findings {
+	findings := machineFields(path, spec)
+	for _, each := range machineReferences(path, spec) {
+		findings = Join(findings, Refusals(OwnNamespace(each.path, each.namespace, own)))
+	}
+	return findings
+}
+
+// MachineTemplateSpec validates the spec in a Metal3MachineTemplate. Own is the namespace of the template. A reference
+// into another namespace causes a warning: a ClusterClass may be in another namespace than its machines, and CAPM3
+// accepts it. MachineSpec validates the namespace of each machine.
+func MachineTemplateSpec(path *field.Path, spec *infrav1.Metal3MachineSpec, own string) Findings {
+	findings := machineFields(path, spec)
+	for _, each := range machineReferences(path, spec) {
+		if OwnNamespace(each.path, each.namespace, own) == nil {
+			continue
+		}
+		findings = Join(findings, Warn(each.path.Child("namespace"), "%q is not the namespace of the template; only "+
+			"machines in namespace %q are admitted; leave the field out for machines in any namespace",
+			each.namespace, each.namespace))
+	}
+	return findings
+}
+
+// machineFields validates the fields that do not depend on the namespace of the machine.
+func machineFields(path *field.Path, spec *infrav1.Metal3MachineSpec) Findings {
 	return Join(
 		Refusals(deployment(path, spec)...),
-		Refusals(
-			ownSecret(path.Child("userData"), spec.UserData, own),
-			ownSecret(path.Child("metaData"), spec.MetaData, own),
-			ownSecret(path.Child("networkData"), spec.NetworkData, own),
-		),
-		Refusals(dataTemplate(path.Child("dataTemplate"), spec.DataTemplate, own)...),
+		Refusals(dataTemplate(path.Child("dataTemplate"), spec.DataTemplate)),
 		hostSelector(path, spec.HostSelector),
 	)
+}
+
+// reference is a field that references an object. An empty namespace means that of the object with the field.
+type reference struct {
+	path      *field.Path
+	namespace string
+}
+
+func machineReferences(path *field.Path, spec *infrav1.Metal3MachineSpec) []reference {
+	var references []reference
+	for _, each := range []struct {
+		name   string
+		secret *corev1.SecretReference
+	}{
+		{"userData", spec.UserData}, {"metaData", spec.MetaData}, {"networkData", spec.NetworkData},
+	} {
+		if each.secret != nil {
+			references = append(references, reference{path.Child(each.name), each.secret.Namespace})
+		}
+	}
+	if spec.DataTemplate != nil {
+		references = append(references, reference{path.Child("dataTemplate"), spec.DataTemplate.Namespace})
+	}
+	return references
 }
 
 // deployment validates the image of the host. With a custom deploy step, the step defines the image.
@@ -82,18 +127,11 @@ func parsesAsURL(path *field.Path, raw string) field.ErrorList {
 	return nil
 }
 
-func dataTemplate(path *field.Path, template *infrav1.Metal3ObjectRef, own string) field.ErrorList {
-	if template == nil {
+func dataTemplate(path *field.Path, template *infrav1.Metal3ObjectRef) *field.Error {
+	if template == nil || template.Name != "" {
 		return nil
 	}
-	var errs field.ErrorList
-	if template.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), "name a Metal3DataTemplate, or leave out dataTemplate"))
-	}
-	if err := OwnNamespace(path, template.Namespace, own); err != nil {
-		errs = append(errs, err)
-	}
-	return errs
+	return field.Required(path.Child("name"), "name a Metal3DataTemplate, or leave out dataTemplate")
 }
 
 // hostSelector warns of an invalid selector, once for each part. Such a machine waits without end, and its conditions

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -18,13 +17,6 @@ func OwnNamespace(path *field.Path, referenced, own string) *field.Error {
 	}
 	return field.Invalid(path.Child("namespace"), referenced,
 		fmt.Sprintf("is not the object's own namespace; use %q or leave the field out", own))
-}
-
-func ownSecret(path *field.Path, reference *corev1.SecretReference, own string) *field.Error {
-	if reference == nil {
-		return nil
-	}
-	return OwnNamespace(path, reference.Namespace, own)
 }
 
 // SameReference refuses to change a reference that is set. An empty namespace means that of the object.

@@ -10,7 +10,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3machinetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=metal3machinetemplates,versions=v1beta2,name=validation.metal3machinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Metal3MachineTemplateValidator validates Metal3MachineTemplates.
+// Metal3MachineTemplateValidator validates Metal3MachineTemplates. A reference into another namespace causes a warning,
+// because the machines may be in that namespace.
 //
 // A change of spec.template.spec causes a warning with the changed fields, because existing machines keep the old
 // values: Cluster API rolls out only another template. CAPM3 accepts such a change. automatedCleaningMode causes no
@@ -24,7 +25,7 @@ func Metal3MachineTemplateValidator() admission.Validator[*infrav1.Metal3Machine
 func machineTemplateState(template *infrav1.Metal3MachineTemplate) rule.Findings {
 	path := field.NewPath("spec", "template", "spec")
 	spec := &template.Spec.Template.Spec
-	findings := rule.MachineSpec(path, spec, template.Namespace)
+	findings := rule.MachineTemplateSpec(path, spec, template.Namespace)
 	if spec.ProviderID != "" {
 		findings = rule.Join(findings, rule.Warn(path.Child("providerID"),
 			"%q would be the same for all machines; leave the field to the provider", spec.ProviderID))

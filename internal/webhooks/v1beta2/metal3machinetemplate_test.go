@@ -40,12 +40,27 @@ func TestMetal3MachineTemplateCreate(t *testing.T) {
 			}),
 		},
 		"foreign namespaces": {
+			reason: "a ClusterClass may be in another namespace than its machines",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "tenant"}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "tenant"}
+			}),
+			warnings: []string{onlyIn("spec.template.spec.userData"), onlyIn("spec.template.spec.dataTemplate")},
+		},
+		"own namespace": {
+			reason: "the own namespace may be named",
+			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
+				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: namespace}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: namespace}
+			}),
+		},
+		"data template without name": {
 			reason: "the machines would be refused too",
 			after: machineTemplate(func(spec *infrav1.Metal3MachineSpec) {
-				spec.UserData = &corev1.SecretReference{Name: "user", Namespace: "kube-system"}
-				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
+				spec.DataTemplate = &infrav1.Metal3ObjectRef{Namespace: namespace}
 			}),
-			want: []string{foreign("spec.template.spec.userData"), foreign("spec.template.spec.dataTemplate")},
+			want: []string{"spec.template.spec.dataTemplate.name: Required value: name a Metal3DataTemplate, or leave out " +
+				"dataTemplate"},
 		},
 		"selector": {
 			reason: "the warning names the field of the template",
@@ -63,6 +78,12 @@ func TestMetal3MachineTemplateCreate(t *testing.T) {
 				"machines; leave the field to the provider"},
 		},
 	})
+}
+
+// onlyIn returns the warning for a reference into namespace tenant.
+func onlyIn(path string) string {
+	return path + `.namespace: "tenant" is not the namespace of the template; only machines in namespace "tenant" are ` +
+		"admitted; leave the field out for machines in any namespace"
 }
 
 func TestMetal3MachineTemplateUpdate(t *testing.T) {
