@@ -23,7 +23,8 @@ func WithoutReservation(host *bmov1alpha1.BareMetalHost, namespace, cluster stri
 	return released(host, Release{}), true
 }
 
-// IsReservedWhilePaused returns true for a host that WithoutReservation does not release because it is paused for a move.
+// IsReservedWhilePaused returns true for a host that WithoutReservation does not release because it is paused for a
+// move.
 func IsReservedWhilePaused(host *bmov1alpha1.BareMetalHost, namespace, cluster string) bool {
 	return pausedByProvider(host) && !infrav1.IsLeaving(host) && consumedByCluster(host, namespace, cluster)
 }

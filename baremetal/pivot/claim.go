@@ -90,9 +90,9 @@ func IsSuperseded(infra *infrav1.Metal3Cluster) bool {
 	return infra.Spec.Ironic != nil && condition != nil && condition.Reason == infrav1.ManagedElsewhereReason
 }
 
-// FencesOthers returns true if another management cluster manages the Cluster of a Metal3Cluster, and so its Ironic: BMO
-// there uses it too. Clusters of other namespaces whose hosts this Ironic serves have no claim, and may be copies of the
-// same age, such as a restored backup. A pause shows that the user has decided for the other management cluster.
+// FencesOthers returns true if another management cluster manages the Cluster of a Metal3Cluster, and so its Ironic:
+// BMO there uses it too. Clusters of other namespaces whose hosts this Ironic serves have no claim, and may be copies
+// of the same age, such as a restored backup. A pause shows that the user has decided for the other management cluster.
 func FencesOthers(infra *infrav1.Metal3Cluster) bool {
 	return IsSuperseded(infra) && !meta.IsStatusConditionTrue(infra.Status.Conditions, clusterv1.PausedCondition)
 }

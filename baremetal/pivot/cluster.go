@@ -184,16 +184,13 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 		deciding = local(around)
 	}
 	running := those(deciding, func(other Neighbour) bool { return !other.Paused })
-	unverified := func(other Neighbour) bool { return !other.Verified }
 	ungated := func(other Neighbour) bool { return other.Ungated }
 	superseded := func(other Neighbour) bool { return other.Superseded }
-	_, held := host.Annotations[bmov1alpha1.PausedAnnotation]
 	serving := servedBy(host, around)
 	switch {
 	case slices.ContainsFunc(serving, fencesElsewhere):
 		return PhaseFenced
-	case len(deciding) == 0 && ClusterOf(host) == "" && !held && len(serving) > 0 &&
-		!slices.ContainsFunc(serving, unverified):
+	case len(deciding) == 0 && runsAlone(host, serving):
 		return PhaseRunning
 	case len(deciding) == 0, orphaned && len(running) > 0:
 		return PhaseWaitingForEndpoint
@@ -207,6 +204,14 @@ func GoalOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) Phase {
 	default:
 		return PhaseRunning
 	}
+}
+
+func unverified(other Neighbour) bool { return !other.Verified }
+
+// runsAlone returns true for a host without a Cluster that is not paused, and whose Ironic is verified.
+func runsAlone(host *bmov1alpha1.BareMetalHost, serving []Neighbour) bool {
+	_, held := host.Annotations[bmov1alpha1.PausedAnnotation]
+	return ClusterOf(host) == "" && !held && len(serving) > 0 && !slices.ContainsFunc(serving, unverified)
 }
 
 // fencesElsewhere returns true for a Cluster of another namespace that fences the hosts that its Ironic serves.

@@ -108,8 +108,8 @@ func (d *Departure) Remove(infra string) {
 }
 
 // Return removes the hosts that are back, and returns true if there are any. A host that is not paused is managed here:
-// one that a move took away, or left behind, is always paused. Its Metal3Cluster may never return, because it was deleted
-// in the target.
+// one that a move took away, or left behind, is always paused. Its Metal3Cluster may never return, because it was
+// deleted in the target.
 func (d *Departure) Return(hosts []*bmov1alpha1.BareMetalHost) bool {
 	before := len(d.Hosts)
 	d.Hosts = slices.DeleteFunc(d.Hosts, func(left DepartedHost) bool {

@@ -72,8 +72,8 @@ func CountPhases(phases map[Phase]int) string {
 func PauseReason(step Step) string {
 	switch step {
 	case FenceOff:
-		return "Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster whose Ironic " +
-			"serves it"
+		return "Another management cluster manages the host: see condition IronicEndpointReady of the Metal3Cluster whose " +
+			"Ironic serves it"
 	case Hold:
 		return "The Ironic that was provisioning the host is gone: resumed when the workload cluster says whether the Node " +
 			"of the host has joined"

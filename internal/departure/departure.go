@@ -42,8 +42,8 @@ func (m Memory) Remember(ctx context.Context, namespace string, departure pivot.
 	return nil
 }
 
-// Forget removes an unpaused Metal3Cluster from the record if its departure is over, and the hosts of its namespace that
-// are back. It deletes an empty record. It returns an error after a conflict with another write.
+// Forget removes an unpaused Metal3Cluster from the record if its departure is over, and the hosts of its namespace
+// that are back. It deletes an empty record. It returns an error after a conflict with another write.
 func (m Memory) Forget(ctx context.Context, infra metav1.Object, hosts []*bmov1alpha1.BareMetalHost) error {
 	before, left, err := read(ctx, m.client, infra.GetNamespace())
 	if err != nil {

@@ -20,8 +20,8 @@ const ConflictDelay = 200 * time.Millisecond
 // Reached is the reason and message of a condition after its stages are done.
 type Reached struct{ Reason, Message string }
 
-// Condition describes the condition of one or more stages. For an object that is being deleted, Run sets Deleting, which
-// is always true, and of the others only those aside that have a stage.
+// Condition describes the condition of one or more stages. For an object that is being deleted, Run sets Deleting,
+// which is always true, and of the others only those aside that have a stage.
 type Condition[S any] struct {
 	// Type of the condition.
 	Type string

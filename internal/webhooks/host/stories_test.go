@@ -151,7 +151,7 @@ func describeMove(s *suite) {
 			Expect(s.server.Client.Create(ctx, elsewhere)).To(Succeed())
 			returned := build.Metal3Cluster("cluster", build.InNamespace(namespace),
 				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "2"}))
-			Expect(memory.Forget(ctx, returned)).To(Succeed())
+			Expect(memory.Forget(ctx, returned, nil)).To(Succeed())
 			Expect(s.server.Client.Create(ctx, manifest("host"))).To(Succeed())
 		})
 

@@ -125,8 +125,8 @@ func lowPort(path *field.Path, number int32) Findings {
 	if number >= firstUserPort {
 		return Findings{}
 	}
-	return Warn(path, "is %d, and the web server does not run as root; set net.ipv4.ip_unprivileged_port_start of all nodes "+
-		"to at most %d, or choose a port from %d on. Otherwise Ironic starts on no node", number, number, firstUserPort)
+	return Warn(path, "is %d, and the web server does not run as root; set net.ipv4.ip_unprivileged_port_start of all "+
+		"nodes to at most %d, or choose a port from %d on. Otherwise Ironic starts on no node", number, number, firstUserPort)
 }
 
 // servicePorts returns the ports of the services by their fields.
