@@ -8,7 +8,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -200,67 +199,11 @@ func infraKind() schema.GroupKind { return infrav1.GroupVersion.WithKind("Metal3
 
 func secretKind() schema.GroupKind { return schema.GroupKind{Kind: "Secret"} }
 
-// takes returns true if clusterctl moves an object.
-func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadata) bool {
-	if object.Namespace == "" || kind == clusterKind() {
-		return kind == clusterKind()
-	}
-	for _, definition := range s.definitions {
-		_, whole := definition.Labels[infrav1.MoveLabel]
-		_, hierarchy := definition.Labels[infrav1.MoveHierarchyLabel]
-		if definition.Kind == kind && (whole || hierarchy) {
-			return true
-		}
-	}
-	return pivot.Moves(object)
-}
-
-// maxDepth limits chains of owners. The longest chain is Cluster, MachineDeployment, MachineSet, Machine, data, Secret.
-const maxDepth = 16
-
-// depthsOf returns the number of owners above each object. It ends in a cycle of owners.
-func depthsOf(s *scope) map[types.UID]int {
-	owners, depths := map[types.UID][]metav1.OwnerReference{}, map[types.UID]int{}
-	for _, kind := range append(s.kinds(), secretKind()) {
-		for _, object := range s.belongingsOf(kind) {
-			owners[object.UID] = object.OwnerReferences
-		}
-	}
-	for range maxDepth {
-		for uid, references := range owners {
-			for _, owner := range references {
-				if _, known := owners[owner.UID]; known {
-					depths[uid] = max(depths[uid], min(depths[owner.UID]+1, maxDepth))
-				}
-			}
-		}
-	}
-	return depths
-}
-
-// belongingsOf returns the objects of a kind. It returns only Secrets that belong to a Cluster or have an owner.
-func (s *scope) belongingsOf(kind schema.GroupKind) belongings {
-	if kind != secretKind() {
-		return s.objects[kind]
-	}
-	moving := belongings{}
-	for name, secret := range s.secrets {
-		if pivot.Moves(secret) {
-			moving[name] = secret
-		}
-	}
-	return moving
-}
-
 // notHere returns the objects of the source that move and have not arrived.
 func (a arrival) notHere() []located {
 	var missing []located
 	for _, kind := range append(a.from.kinds(), secretKind()) {
-		here := a.objects[kind]
-		if kind == secretKind() {
-			here = a.secrets
-		}
-		moving := a.from.belongingsOf(kind)
+		here, moving := a.all(kind), a.from.belongingsOf(kind)
 		for _, name := range sortedKeys(moving) {
 			if _, exists := here[name]; !exists && a.from.takes(kind, moving[name]) {
 				missing = append(missing, located{kind, name})
@@ -274,10 +217,7 @@ func (a arrival) notHere() []located {
 func (a arrival) onlyHere() []located {
 	var found []located
 	for _, kind := range append(a.from.kinds(), secretKind()) {
-		from, here := a.from.objects[kind], a.belongingsOf(kind)
-		if kind == secretKind() {
-			from = a.from.secrets
-		}
+		from, here := a.from.all(kind), a.belongingsOf(kind)
 		for _, name := range sortedKeys(here) {
 			_, arrives := from[name]
 			isSecret := kind == secretKind()

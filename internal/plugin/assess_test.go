@@ -60,7 +60,7 @@ func named(name, cluster string) *metav1.PartialObjectMetadata {
 	}}
 	if cluster != "" {
 		object.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
-		object.OwnerReferences = []metav1.OwnerReference{{Kind: clusterv1.ClusterKind, Name: cluster}}
+		object.OwnerReferences = []metav1.OwnerReference{ownerOf(clusterv1.ClusterKind, cluster)}
 	}
 	return object
 }
@@ -178,6 +178,14 @@ func TestAssess(t *testing.T) {
 		"Contradiction": {
 			"clusterctl deletes nothing before all is copied", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
 			copied(true, "3", "n"), false, courseUnclear,
+		},
+		"DeletingBesideSecret": {
+			"clusterctl does not move the Secret", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`).
+				put("Secret", belongingTo("x", "ExternalSecret", "x")), copied(true, "3", "m", "n"), false, courseDeleting,
+		},
+		"DeletingLeafBesideSecret": {
+			"clusterctl does not move the Secret", copied(true, "3", "m").put("Secret", belongingTo("x", "ExternalSecret", "x")),
+			copied(true, "3", "m", "n"), true, courseDeleting,
 		},
 		"DeletingLeaf": {"all that is left is equal", copied(true, "3", "m"), copied(true, "3", "m", "n"), true, courseDeleting},
 		"DeletedByUser": {

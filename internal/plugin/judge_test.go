@@ -487,8 +487,8 @@ func only(s *scope, word string) []definition {
 }
 
 func byCluster(name, cluster string) *metav1.PartialObjectMetadata {
-	object := partial(name, "")
-	object.OwnerReferences = []metav1.OwnerReference{{Kind: clusterv1.ClusterKind, Name: cluster}}
+	object := named(name, "")
+	object.OwnerReferences = []metav1.OwnerReference{ownerOf(clusterv1.ClusterKind, cluster)}
 	return object
 }
 

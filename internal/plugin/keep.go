@@ -228,7 +228,7 @@ func (c *keeping) withBelongings(ctx context.Context, host *bmov1alpha1.BareMeta
 		object:  &metav1.PartialObjectMetadata{ObjectMeta: host.ObjectMeta},
 	}}
 	for _, definition := range append(seen.definitions, definition{Storage: "v1", Kind: secretKind()}) {
-		objects := seen.belongingsOf(definition.Kind)
+		objects := seen.all(definition.Kind)
 		for _, name := range sortedKeys(objects) {
 			if isOwnedBy(objects[name], host.UID) {
 				found = append(found, removal{located{definition.Kind, name}, definition.Storage, objects[name]})

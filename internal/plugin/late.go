@@ -131,7 +131,13 @@ func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []piv
 	var found []pivot.Obstacle
 	for _, name := range pivot.NamedSecrets(host) {
 		_, there := target.secrets[name]
-		if secret, here := source.secrets[name]; here && !there && !pivot.Moves(secret) {
+		secret, here := source.secrets[name]
+		switch {
+		case there || !here || source.takes(secretKind(), secret):
+		case len(secret.OwnerReferences) > 0:
+			found = append(found, pivot.About("Secret", secret).Blocks(pivot.CodeOwnerStays, "create it in the target",
+				"Secret %s of BareMetalHost %s has an owner that does not move, and would stay behind", name, host.Name))
+		default:
 			found = append(found, pivot.About("Secret", secret).Blocks(pivot.CodeSecretStays,
 				fmt.Sprintf("set label %s on it", infrav1.MoveLabel),
 				"Secret %s of BareMetalHost %s has no owner and would stay behind", name, host.Name))

@@ -84,6 +84,15 @@ func TestLateHosts(t *testing.T) {
 			refused: []pivot.Code{pivot.CodeHostParking},
 		},
 		"Leaving": {reason: "clusterctl is deleting it", source: nothing().leftHost("late", leaving)},
+		"SecretOfOthers": {
+			reason: "clusterctl does not move a Secret that the host does not need",
+			source: nothing().leftHost("late", as).put("Secret", belongingTo("x", "ExternalSecret", "x")), want: []string{"late"},
+		},
+		"SecretStays": {
+			reason: "clusterctl would leave the Secret behind",
+			source: nothing().leftHost("late", named("late-bmc")).put("Secret", belongingTo("late-bmc", "ExternalSecret", "x")),
+			want:   []string{"late"}, refused: []pivot.Code{pivot.CodeOwnerStays},
+		},
 		"LooseSecret": {
 			reason: "clusterctl would leave the Secret behind", source: nothing().leftHost("late", named("late-bmc")).put("Secret", loose()),
 			want: []string{"late"}, refused: []pivot.Code{pivot.CodeSecretStays},

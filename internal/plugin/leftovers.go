@@ -162,11 +162,7 @@ func (s *scope) movable() []removal {
 
 // has returns true if the side has an object of that kind and name.
 func (s *scope) has(object located) bool {
-	here := s.objects[object.kind]
-	if object.kind == secretKind() {
-		here = s.secrets
-	}
-	_, exists := here[object.name]
+	_, exists := s.all(object.kind)[object.name]
 	return exists
 }
 

@@ -61,8 +61,21 @@ func (s *scope) leftHost(name string, edit func(*bmov1alpha1.BareMetalHost)) *sc
 
 func belongingTo(name, kind, owner string) *metav1.PartialObjectMetadata {
 	object := named(name, "")
-	object.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: owner, UID: types.UID(kind + "-" + owner)}}
+	reference := ownerOf(kind, owner)
+	reference.UID = types.UID(kind + "-" + owner)
+	object.OwnerReferences = []metav1.OwnerReference{reference}
 	return object
+}
+
+// ownerOf is a reference to an owner. A kind that clusterctl does not discover has another API group.
+func ownerOf(kind, name string) metav1.OwnerReference {
+	reference := metav1.OwnerReference{APIVersion: "external-secrets.io/v1", Kind: kind, Name: name}
+	for _, known := range definitionsOf("v1") {
+		if known.Kind.Kind == kind {
+			reference.APIVersion = known.Kind.WithVersion(known.Storage).GroupVersion().String()
+		}
+	}
+	return reference
 }
 
 func TestTargetLeftovers(t *testing.T) {
@@ -142,6 +155,11 @@ func TestTargetLeftovers(t *testing.T) {
 		"Complete": {
 			reason: "clusterctl may have deleted it in the source", source: copied(true, "3", "m"), target: copied(true, "3", "m", "n"),
 			refused: []pivot.Code{pivot.CodeWrongStage},
+		},
+		"CompleteBesideSecret": {
+			reason: "clusterctl does not move the Secret, so the copy is complete",
+			source: copied(true, "3", "m").put("Secret", belongingTo("x", "ExternalSecret", "x")),
+			target: copied(true, "3", "m", "n"), refused: []pivot.Code{pivot.CodeWrongStage},
 		},
 		"Forced": {
 			reason: "a person knows", source: copied(true, "3", "m"), target: copied(true, "3", "m", "n"), force: true,

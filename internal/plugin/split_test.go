@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -54,6 +53,10 @@ func TestSweep(t *testing.T) {
 			reason: "the source managed the Cluster last", source: copied(true, "3", "m"), target: copied(true, "1", "m"),
 			refused: []pivot.Code{pivot.CodeMoveUnclear},
 		},
+		"SecretOfOthers": {
+			reason: "clusterctl does not move it", source: copied(true, "3").put("Secret", belongingTo("x", "ExternalSecret", "x")),
+			target: copied(true, "3"), want: []string{"Removed 2 objects in the source"},
+		},
 		"NewerOfTwo": {
 			reason: "the same for another Cluster", source: copied(true, "3", "m").beside(true, "5"),
 			target: copied(false, "4", "m").beside(true, "3"), refused: []pivot.Code{pivot.CodeMoveUnclear},
@@ -71,7 +74,7 @@ func TestSweep(t *testing.T) {
 func TestCleanDivided(t *testing.T) {
 	as := func(*bmov1alpha1.BareMetalHost) {}
 	both := belongingTo("both", "BareMetalHost", "c-0")
-	both.OwnerReferences = append(both.OwnerReferences, metav1.OwnerReference{Kind: "BareMetalHost", Name: "d-0", UID: "BareMetalHost-d-0"})
+	both.OwnerReferences = append(both.OwnerReferences, belongingTo("", "BareMetalHost", "d-0").OwnerReferences...)
 	with := func(side *scope) *scope {
 		return side.leftHost("c-0", as).put("Machine", named("n", "d")).
 			put("BareMetalHost", named("c-0", "c"), named("d-0", "d"), named("free", "")).

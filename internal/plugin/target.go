@@ -186,8 +186,8 @@ func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) strin
 	}
 	isUsed := func(owner metav1.OwnerReference) bool { return owner.UID == there.UID && owner.UID != "" }
 	for _, kind := range append(a.kinds(), secretKind()) {
-		for _, name := range sortedKeys(a.belongingsOf(kind)) {
-			stays, object := !a.from.has(located{kind, name}), a.belongingsOf(kind)[name]
+		for _, name := range sortedKeys(a.all(kind)) {
+			stays, object := !a.from.has(located{kind, name}), a.all(kind)[name]
 			if stays && slices.ContainsFunc(object.OwnerReferences, isUsed) {
 				return kind.Kind + " " + name
 			}
