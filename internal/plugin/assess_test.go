@@ -76,6 +76,13 @@ func recorded(side *scope, inventory string) *scope {
 	return side
 }
 
+// withoutInfra removes the Metal3Cluster of Cluster c. clusterctl deletes it before the Cluster.
+func withoutInfra(side *scope) *scope {
+	side.infras = side.infras[1:]
+	delete(side.objects[infraKind()], "c")
+	return side
+}
+
 // ownSecret gives the target a host with its Secret, which the source does not have.
 func ownSecret(target *scope) *scope {
 	return target.put("BareMetalHost", named("own", "")).put("Secret", belongingTo("own-bmc", "BareMetalHost", "own"))
@@ -174,6 +181,24 @@ func TestAssess(t *testing.T) {
 		"Deleting": {
 			"the inventory has what is gone", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),
 			copied(true, "3", "m", "n"), false, courseDeleting,
+		},
+		"InfraDeleted": {
+			"clusterctl has deleted the Metal3Cluster, and the target was unpaused", withoutInfra(copied(true, "3")),
+			copied(false, "4", "m"), false, courseArrived,
+		},
+		"InfraDeletedOfOne": {
+			"both run in the target", withoutInfra(copied(true, "3").beside(true, "3")),
+			copied(false, "4", "m").beside(false, "4"), false, courseArrived,
+		},
+		"InfraDeletedPaused": {
+			"nothing runs", withoutInfra(copied(true, "3")), copied(true, "3", "m"), false, courseDeleting,
+		},
+		"InfraDeletedRuns": {
+			"it runs on both sides", withoutInfra(copied(false, "3")), copied(false, "4", "m"), false, courseUnclear,
+		},
+		"InfraDeletedSplit": {
+			"the source manages the other one", withoutInfra(copied(true, "3").beside(false, "4")),
+			copied(false, "4", "m").beside(true, "3"), false, courseUnclear,
 		},
 		"Contradiction": {
 			"clusterctl deletes nothing before all is copied", recorded(copied(true, "3", "m"), `{"Machine":["m","n"]}`),

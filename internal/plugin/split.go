@@ -20,8 +20,8 @@ import (
 //	Clusters that both sides have                        contradiction
 //	some moved, and others stayed, see divided           each side manages some of them
 //	none runs in the target, one has a newer epoch       the target managed it last
-//	one runs in the target, none has a newer epoch, or   no move has brought it there
-//	some stayed
+//	one runs in the target, and none moved or has a      no move has brought it there
+//	newer epoch, or some stayed
 //	any others                                           none
 func contradictions(source, target *scope, running bool) []pivot.Obstacle {
 	newer := newerIn(source, target)
@@ -37,7 +37,7 @@ func contradictions(source, target *scope, running bool) []pivot.Obstacle {
 		return []pivot.Obstacle{pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
 			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
 				"has a newer move epoch than that of the source, and its Cluster is paused", newer)}
-	case running && (newer == "" || len(stayed) > 0):
+	case running && (newer == "" && len(moved) == 0 || len(stayed) > 0):
 		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
 			"find out which cluster manages the hosts, and pause the Cluster in the other one",
 			"a Cluster of the source runs in the target, and its Metal3Cluster has no newer move epoch there")}
@@ -55,6 +55,9 @@ func contradictions(source, target *scope, running bool) []pivot.Obstacle {
 //	runs           paused         higher               stayed: it runs in the source only
 //	any            runs           higher               moved
 //	paused         paused         higher               neither: the target managed it last
+//
+// A paused Cluster of the source without its Metal3Cluster has moved if it runs in the target: clusterctl deletes the
+// Metal3Cluster before the Cluster.
 func divided(source, target *scope) (stayed, moved []string) {
 	for _, infra := range source.infras {
 		same := func(other *infrav1.Metal3Cluster) bool { return other.Name == infra.Name }
@@ -76,7 +79,21 @@ func divided(source, target *scope) (stayed, moved []string) {
 			moved = append(moved, here.Name)
 		}
 	}
-	return stayed, moved
+	return stayed, append(moved, movedWithoutInfra(source, target)...)
+}
+
+// movedWithoutInfra returns the names of the paused Clusters of the source that have lost their Metal3Cluster and run
+// in the target.
+func movedWithoutInfra(source, target *scope) []string {
+	var names []string
+	for _, cluster := range source.clusters {
+		runs := func(other *clusterv1.Cluster) bool { return other.Name == cluster.Name && !isPaused(other) }
+		isOurs := cluster.Spec.InfrastructureRef.Kind == "Metal3Cluster"
+		if isOurs && isPaused(cluster) && source.infraOf(cluster) == nil && slices.ContainsFunc(target.clusters, runs) {
+			names = append(names, cluster.Name)
+		}
+	}
+	return names
 }
 
 // belongingTo returns the UIDs of the objects with the label of one of these Clusters, and of the objects that only

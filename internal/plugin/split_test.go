@@ -70,6 +70,16 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestCleanWithoutInfra removes the rest of a Cluster whose Metal3Cluster clusterctl has deleted.
+func TestCleanWithoutInfra(t *testing.T) {
+	as := func(*bmov1alpha1.BareMetalHost) {}
+	c := removing(withoutInfra(copied(true, "3")).leftHost("host", as), copied(false, "4", "m").leftHost("host", as))
+	err := c.clean(t.Context())
+	if want := []string{"Removed 2 objects in the source"}; err != nil || !c.done.Done || !slices.Equal(want, c.done.Actions) {
+		t.Errorf("got %+v, %v", c.done, err)
+	}
+}
+
 // TestCleanDivided removes the leftovers of the Clusters that the target manages, and keeps the others in the source.
 func TestCleanDivided(t *testing.T) {
 	as := func(*bmov1alpha1.BareMetalHost) {}
