@@ -8,9 +8,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
@@ -155,7 +153,7 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 	for _, cluster := range arrived.clusters {
 		if isPaused(cluster) && slices.Contains(names, cluster.Name) {
 			paused = append(paused, pivot.About("Cluster", cluster).Blocks(pivot.CodePaused,
-				"complete the move with pivot resume, which unpauses it", "Cluster %s of the target is paused", cluster.Name))
+				"complete the move with pivot resume", "Cluster %s of the target is paused", cluster.Name))
 		}
 	}
 	return paused
@@ -217,99 +215,4 @@ func (c *recovery) resume(ctx context.Context) error {
 	case courseDeleting, courseArrived:
 	}
 	return c.complete(ctx)
-}
-
-// complete does the steps of clusterctl that follow the copies, and moves the hosts that clusterctl has not discovered.
-func (c *recovery) complete(ctx context.Context) error {
-	_, departed, err := c.source.departed(ctx, c.where.namespace)
-	if err != nil {
-		return err
-	}
-	brought, refusals := broughtBy(c.left, c.arrived, departed)
-	if len(refusals) > 0 {
-		return c.refuse(targetSide, refusals...)
-	}
-	if err := c.emptySource(ctx); err != nil || len(c.done.Refusals) > 0 {
-		return err
-	}
-	if err := c.unpauseBrought(ctx, brought); err != nil {
-		return err
-	}
-	return c.arrive(ctx)
-}
-
-// emptySource removes the objects of the source that the target has, and moves the others.
-func (c *recovery) emptySource(ctx context.Context) error {
-	late, refusals, err := c.lateHosts(ctx)
-	if err != nil {
-		return err
-	}
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
-	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 || len(late.hosts) == 0 {
-		return err
-	}
-	return c.moveLate(ctx, late)
-}
-
-// unpauseBrought unpauses the Clusters of the target that arrived with a move.
-func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
-	if names := unpausedNames(brought); len(names) > 0 {
-		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
-		if err := c.ask(question); err != nil {
-			return err
-		}
-	}
-	return c.unpause(ctx, c.target, brought)
-}
-
-// broughtBy returns the paused Clusters of the target that arrived with a move, or why they must stay paused. The first
-// row that matches counts for each paused Cluster of the target:
-//
-//	the source                                     the target                 runs
-//	has no such Cluster, and recorded others       any                        no: another move brings it, or a user has
-//	                                                                          paused it
-//	has no such Cluster, and recorded nothing      any                        refused: nothing shows that it is complete
-//	has it, or recorded that it went to a target   lacks what its inventory   refused: BMO would wipe hosts
-//	                                               has
-//	has it, or recorded that it went to a target   has all                    yes
-func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot.Obstacle) {
-	brought := *target
-	brought.sight = &sight{namespace: target.namespace}
-	var refusals []pivot.Obstacle
-	for _, cluster := range target.clusters {
-		if !isPaused(cluster) {
-			continue
-		}
-		infra := target.infraOf(cluster)
-		switch {
-		case comesFrom(source, cluster, infra, departed):
-			brought.clusters = append(brought.clusters, cluster)
-			if infra != nil {
-				brought.infras = append(brought.infras, infra)
-			}
-		case len(source.clusters)+len(departed.Infras) == 0:
-			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
-				"if it is complete, use pivot unpause there",
-				"the source has no record of a move, and Cluster %s of the target is paused", cluster.Name))
-		}
-	}
-	for _, each := range lostSince(&brought) {
-		about := pivot.AboutNamed(each.kind.Kind, target.namespace, each.name)
-		refusals = append(refusals, about.Blocks(pivot.CodeMoveUnclear, "restore it from a backup in the target",
-			"%s existed when clusterctl began to copy, and is in neither cluster: Cluster API would replace Machines, and "+
-				"BMO would wipe their hosts", each))
-	}
-	return &brought, refusals
-}
-
-// comesFrom returns true for a Cluster of the target that the source has, or has recorded as moved away.
-func comesFrom(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster, departed pivot.Departure) bool {
-	if infra != nil {
-		if _, went := departed.Infras[infra.Name]; went {
-			return true
-		}
-	}
-	return slices.ContainsFunc(source.clusters, func(left *clusterv1.Cluster) bool { return left.Name == cluster.Name })
 }

@@ -231,7 +231,7 @@ func TestAssess(t *testing.T) {
 
 // TestBroughtBy expects the Clusters of the target that arrived with a complete move.
 func TestBroughtBy(t *testing.T) {
-	remembered := pivot.Departure{Infras: map[string]pivot.Epoch{"c": 2}}
+	remembered := pivot.Departure{Infras: map[string]pivot.Epoch{"c": 3}}
 	for name, tc := range map[string]struct {
 		reason         string
 		source, target *scope
@@ -239,9 +239,18 @@ func TestBroughtBy(t *testing.T) {
 		want           int
 		refused        string
 	}{
-		"There":      {"the source still has it", copied(true, "3"), copied(true, "3", "m"), pivot.Departure{}, 1, ""},
-		"Remembered": {"the source has had it", nothing(), copied(true, "3", "m"), remembered, 1, ""},
-		"Runs":       {"there is nothing to do", nothing(), copied(false, "4", "m"), remembered, 0, ""},
+		"There":       {"the source still has it", copied(true, "3"), copied(true, "3", "m"), pivot.Departure{}, 1, ""},
+		"Remembered":  {"the source has had it", nothing(), copied(true, "3", "m"), remembered, 1, ""},
+		"Runs":        {"there is nothing to do", nothing(), copied(false, "4", "m"), remembered, 0, ""},
+		"PausedLater": {"another move or a user has paused it since", nothing(), copied(true, "5", "m"), remembered, 0, ""},
+		"Older": {
+			"the Cluster has moved to a third cluster", nothing(), copied(true, "1", "m"), remembered, 0,
+			"has move epoch 1 in the target, and the source moved it away with move epoch 3",
+		},
+		"PausedLaterBeside": {
+			"another move or a user has paused one of them since", copied(true, "3").beside(true, "3"),
+			copied(true, "5", "m").beside(true, "3"), remembered, 1, "",
+		},
 		"Another": {
 			"another move brings it, or a user has paused it", nothing(), copied(true, "3", "m"),
 			pivot.Departure{Infras: map[string]pivot.Epoch{"d": 2}}, 0, "",

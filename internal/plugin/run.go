@@ -168,6 +168,11 @@ func (c *recovery) arrive(ctx context.Context) error {
 	if err := c.finish(ctx, c.target); err != nil || c.dryRun {
 		return err
 	}
+	return c.judgeSource(ctx)
+}
+
+// judgeSource checks whether the source may be switched off.
+func (c *recovery) judgeSource(ctx context.Context) error {
 	because, err := c.dependsOnSource(ctx)
 	if err != nil {
 		return err

@@ -129,6 +129,20 @@ func describeRecovery(c *clusters) {
 		Expect(other.Spec.Paused).To(HaveValue(BeTrue()))
 	})
 
+	It("keeps a Cluster of the target paused that was paused after the move", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		target.changeInfra(ctx, epoch("3"))
+		Expect(source.client.DeleteAllOf(ctx, &infrav1.Metal3Cluster{}, client.InNamespace(namespace))).To(Succeed())
+		source.discard(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})
+		for _, command := range []string{"resume", "run"} {
+			Expect(c.run(ctx, namespace, command)).To(end(1,
+				"a user or another move paused Cluster cluster in the target after it had arrived",
+				"Safe to switch off the source: no"))
+		}
+		Expect(target.isPaused(ctx)).To(BeTrue())
+		Expect(source.hosts(ctx)).To(BeEmpty(), "the leftovers are removed")
+	})
+
 	It("removes nothing from a target that managed the cluster last", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
 		target.changeInfra(ctx, epoch("3"))

@@ -1,0 +1,197 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+// complete does the steps of clusterctl that follow the copies, and moves the hosts that clusterctl has not discovered.
+func (c *recovery) complete(ctx context.Context) error {
+	_, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil {
+		return err
+	}
+	brought, refusals := broughtBy(c.left, c.arrived, departed)
+	if len(refusals) > 0 {
+		return c.refuse(targetSide, refusals...)
+	}
+	if err := c.emptySource(ctx); err != nil || len(c.done.Refusals) > 0 {
+		return err
+	}
+	if err := c.unpauseBrought(ctx, brought); err != nil {
+		return err
+	}
+	if later := pausedLater(c.left, c.arrived, departed); len(later) > 0 {
+		return c.arriveBeside(ctx, later)
+	}
+	return c.arrive(ctx)
+}
+
+// arriveBeside waits until the hosts of the other Clusters run in the target, and refuses for the Clusters that were
+// paused after their move.
+func (c *recovery) arriveBeside(ctx context.Context, later []*clusterv1.Cluster) error {
+	var others []string
+	var refusals []pivot.Obstacle
+	for _, cluster := range c.arrived.clusters {
+		if !slices.Contains(later, cluster) {
+			others = append(others, cluster.Name)
+			continue
+		}
+		refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodePaused,
+			"wait until the other move is complete; without another move, use pivot unpause there",
+			"a user or another move paused Cluster %s in the target after it had arrived", cluster.Name))
+	}
+	if len(others) > 0 {
+		if err := c.finish(ctx, c.target, others...); err != nil {
+			return err
+		}
+	}
+	c.done.Done = false
+	if err := c.refuse(targetSide, refusals...); err != nil || c.dryRun {
+		return err
+	}
+	return c.judgeSource(ctx)
+}
+
+// emptySource removes the objects of the source that the target has, and moves the others.
+func (c *recovery) emptySource(ctx context.Context) error {
+	late, refusals, err := c.lateHosts(ctx)
+	if err != nil {
+		return err
+	}
+	if len(refusals) > 0 {
+		return c.refuse(sourceSide, refusals...)
+	}
+	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 || len(late.hosts) == 0 {
+		return err
+	}
+	return c.moveLate(ctx, late)
+}
+
+// unpauseBrought unpauses the Clusters of the target that arrived with a move.
+func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
+	if names := unpausedNames(brought); len(names) > 0 {
+		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
+		if err := c.ask(question); err != nil {
+			return err
+		}
+	}
+	return c.unpause(ctx, c.target, brought)
+}
+
+// broughtBy returns the paused Clusters of the target that arrived with a move, or why they must stay paused. The first
+// row that matches counts for each paused Cluster of the target:
+//
+//	the source                                     the target                 runs
+//	has it, or recorded that it went to a target   has a newer epoch          no: a user or another move paused it later
+//	recorded that it went to a target              has an older epoch         refused: it moved to another cluster
+//	has no such Cluster, and recorded others       any                        no: another move brings it, or a user has
+//	                                                                          paused it
+//	has no such Cluster, and recorded nothing      any                        refused: nothing shows that it is complete
+//	has it, or recorded that it went to a target   lacks what its inventory   refused: BMO would wipe hosts
+//	                                               has
+//	has it, or recorded that it went to a target   has all                    yes
+//
+// Without such a Cluster, the ClusterClasses of the target stay paused, too.
+func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot.Obstacle) {
+	brought := *target
+	brought.sight = &sight{namespace: target.namespace}
+	var refusals []pivot.Obstacle
+	for _, cluster := range target.clusters {
+		if !isPaused(cluster) {
+			continue
+		}
+		infra := target.infraOf(cluster)
+		from := originOf(source, cluster, infra, departed)
+		switch {
+		case from == originLater:
+		case from == originOlder:
+			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
+				"name the cluster that it moved to with --to-kubeconfig",
+				"Cluster %s has move epoch %s in the target, and the source moved it away with move epoch %s", cluster.Name,
+				pivot.EpochOf(infra), departed.Infras[infra.Name]))
+		case from == originMove:
+			brought.clusters = append(brought.clusters, cluster)
+			if infra != nil {
+				brought.infras = append(brought.infras, infra)
+			}
+		case len(source.clusters)+len(departed.Infras) == 0:
+			refusals = append(refusals, pivot.About("Cluster", cluster).Blocks(pivot.CodeMoveUnclear,
+				"if it is complete, use pivot unpause there",
+				"the source has no record of a move, and Cluster %s of the target is paused", cluster.Name))
+		}
+	}
+	if len(brought.clusters) == 0 {
+		brought.pausedClasses = nil
+	}
+	for _, each := range lostSince(&brought) {
+		about := pivot.AboutNamed(each.kind.Kind, target.namespace, each.name)
+		refusals = append(refusals, about.Blocks(pivot.CodeMoveUnclear, "restore it from a backup in the target",
+			"%s existed when clusterctl began to copy, and is in neither cluster: Cluster API would replace Machines, and "+
+				"BMO would wipe their hosts", each))
+	}
+	return &brought, refusals
+}
+
+// pausedLater returns the Clusters of the target that arrived with a move from the source, were unpaused, and are
+// paused again.
+func pausedLater(source, target *scope, departed pivot.Departure) []*clusterv1.Cluster {
+	var later []*clusterv1.Cluster
+	for _, cluster := range target.clusters {
+		if isPaused(cluster) && originOf(source, cluster, target.infraOf(cluster), departed) == originLater {
+			later = append(later, cluster)
+		}
+	}
+	return later
+}
+
+// origin is the relation of a Cluster of the target to the last move from the source.
+type origin int
+
+// Values of origin.
+const (
+	// originOther means that the source neither has the Cluster nor has recorded its move.
+	originOther origin = iota
+
+	// originMove means that the Cluster arrived with the move.
+	originMove
+
+	// originLater means that the Cluster arrived, and was unpaused and paused since: each raises the epoch.
+	originLater
+
+	// originOlder means that an earlier move left the Cluster, and that the last one took it to another cluster.
+	originOlder
+)
+
+// originOf returns the relation of a Cluster of the target. Infra is its Metal3Cluster, or nil.
+func originOf(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster, departed pivot.Departure,
+) origin {
+	for _, left := range source.clusters {
+		switch from := source.infraOf(left); {
+		case left.Name != cluster.Name:
+		case from != nil && infra != nil && pivot.EpochOf(from) < pivot.EpochOf(infra):
+			return originLater
+		default:
+			return originMove
+		}
+	}
+	if infra == nil {
+		return originOther
+	}
+	switch epoch, went := departed.Infras[infra.Name]; {
+	case !went:
+		return originOther
+	case epoch < pivot.EpochOf(infra):
+		return originLater
+	case epoch > pivot.EpochOf(infra):
+		return originOlder
+	default:
+		return originMove
+	}
+}
