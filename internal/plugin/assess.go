@@ -144,19 +144,6 @@ func arrivingClusters(source, target *scope) (names []string, running, paused bo
 	return names, running, paused
 }
 
-// newerIn returns the name of a Metal3Cluster with a higher epoch in the target. Empty if there is none. An epoch grows
-// when a Cluster is paused and when it is unpaused, so the copy that was managed last has the higher epoch.
-func newerIn(source, target *scope) string {
-	for _, there := range target.infras {
-		for _, infra := range source.infras {
-			if infra.Name == there.Name && pivot.EpochOf(there) > pivot.EpochOf(infra) {
-				return there.Name
-			}
-		}
-	}
-	return ""
-}
-
 // lostSince returns the objects of the inventories that the source has lost.
 func lostSince(source *scope) []located {
 	var lost []located

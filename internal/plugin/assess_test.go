@@ -83,6 +83,14 @@ func withoutInfra(side *scope) *scope {
 	return side
 }
 
+// superseded is a side whose Metal3Cluster a management cluster has claimed with epoch 6.
+func superseded(side *scope, manager string) *scope {
+	infra := side.infras[0]
+	side.claimed(pivot.SupersededMessage(infra, pivot.Claim{Epoch: 6, Manager: manager}))
+	infra.Status.Ironic.ManagedElsewhere = &infrav1.IronicClaim{ManagementCluster: manager, Epoch: 6}
+	return side
+}
+
 // ownSecret gives the target a host with its Secret, which the source does not have.
 func ownSecret(target *scope) *scope {
 	return target.put("BareMetalHost", named("own", "")).put("Secret", belongingTo("own-bmc", "BareMetalHost", "own"))
@@ -162,6 +170,30 @@ func TestAssess(t *testing.T) {
 			courseArrived,
 		},
 		"RunsOnBoth": {"the target is newer: fence the source", copied(false, "2", "m"), copied(false, "4", "m"), false, courseArrived},
+		"Fenced": {
+			"the target claimed it first, and the pause raised the epoch", superseded(copied(true, "7", "m"), "b"),
+			copied(false, "6", "m"), false, courseArrived,
+		},
+		"FencedSame": {
+			"the target claimed it first", superseded(copied(true, "6", "m"), "b"), copied(false, "6", "m"), false, courseArrived,
+		},
+		"NotFenced": {
+			"the target claimed it first: fence the source", superseded(copied(false, "6", "m"), "b"), copied(false, "6", "m"),
+			false, courseArrived,
+		},
+		"FencedTarget": {
+			"the source claimed it first", copied(false, "6", "m"), superseded(copied(true, "7", "m"), ""), false, courseGivenUp,
+		},
+		"ClaimedByThird": {
+			"a third cluster manages it", superseded(copied(true, "7", "m"), "third"), copied(false, "6", "m"), false, courseUnclear,
+		},
+		"BothClaimed": {
+			"a third cluster manages it", superseded(copied(true, "7", "m"), "b"), superseded(copied(false, "6", "m"), ""), false,
+			courseUnclear,
+		},
+		"TakenOver": {
+			"the source took it over", superseded(copied(true, "8", "m"), "b"), copied(false, "6", "m"), false, courseUnclear,
+		},
 		"OneNotUnpaused": {
 			"both copies of the other one are of one move", copied(true, "3", "m").beside(true, "3"),
 			copied(false, "4", "m").beside(true, "3"), false, courseArrived,
@@ -221,6 +253,7 @@ func TestAssess(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.target.identity = "b"
 			got := assess(tc.source, tc.target, tc.equal)
 			if got.Course != tc.want || (got.Course == courseUnclear) != (len(got.Doubts) > 0) {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.want)

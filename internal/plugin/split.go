@@ -46,15 +46,59 @@ func contradictions(source, target *scope, running bool) []pivot.Obstacle {
 	}
 }
 
+// newerIn returns the name of a Metal3Cluster that isNewer in the target. Empty if there is none.
+func newerIn(source, target *scope) string {
+	for _, there := range target.infras {
+		for _, infra := range source.infras {
+			if infra.Name == there.Name && isNewer(source, target, infra, there) {
+				return there.Name
+			}
+		}
+	}
+	return ""
+}
+
+// isNewer returns true if the target managed a Metal3Cluster last. An epoch grows when the Cluster is paused and when
+// it is unpaused. With the same epoch on both sides, the workload cluster records the side that manages it: see
+// pivot.StandingOf. A pause after that does not count. The first row that matches counts.
+//
+//	source                 target                  newer in the target
+//	claimed by the target  runs, is not claimed    yes
+//	runs, is not claimed   claimed by the source   no
+//	any                    any                     if the epoch is higher
+func isNewer(source, target *scope, infra, there *infrav1.Metal3Cluster) bool {
+	switch {
+	case isClaimedBy(target, infra) && target.managesCluster(there):
+		return true
+	case isClaimedBy(source, there) && source.managesCluster(infra):
+		return false
+	default:
+		return pivot.EpochOf(there) > pivot.EpochOf(infra)
+	}
+}
+
+// isClaimedBy returns true if the management cluster of the other side has claimed the cluster of a Metal3Cluster. An
+// earlier release has not recorded which management cluster did.
+func isClaimedBy(other *scope, infra *infrav1.Metal3Cluster) bool {
+	claim := pivot.ClaimElsewhere(infra)
+	return pivot.IsSuperseded(infra) && !tookOver(infra) && (claim == nil || claim.Manager == string(other.identity))
+}
+
+// managesCluster returns true if the Cluster of a Metal3Cluster runs, and no other management cluster has claimed it.
+func (s *scope) managesCluster(infra *infrav1.Metal3Cluster) bool {
+	cluster := s.clusterOf(infra)
+	return cluster != nil && !isPaused(cluster) && !pivot.IsSuperseded(infra)
+}
+
 // divided returns the names of the Clusters that both sides have: those that the target manages have moved, and those
 // that the source manages or managed last have stayed. The first row that matches counts for each.
 //
-//	in the source  in the target  epoch in the target  Cluster
-//	paused         paused         same, of a move      neither: both are copies of one move
-//	any            any            same or lower        stayed
-//	runs           paused         higher               stayed: it runs in the source only
-//	any            runs           higher               moved
-//	paused         paused         higher               neither: the target managed it last
+//	in the source  in the target  the target                    Cluster
+//	paused         paused         has the same epoch of a move  neither: both are copies of one move
+//	paused         paused         isNewer                       neither: the target managed it last
+//	any            any            is not newer                  stayed
+//	runs           paused         isNewer                       stayed: it runs in the source only
+//	any            runs           isNewer                       moved
 //
 // A paused Cluster of the source without its Metal3Cluster has moved if it runs in the target: clusterctl deletes the
 // Metal3Cluster before the Cluster.
@@ -69,11 +113,11 @@ func divided(source, target *scope) (stayed, moved []string) {
 		if here == nil || there == nil {
 			continue
 		}
-		epoch, other := pivot.EpochOf(infra), pivot.EpochOf(target.infras[i])
-		arePaused := isPaused(here) && isPaused(there)
+		epoch, newer := pivot.EpochOf(infra), isNewer(source, target, infra, target.infras[i])
+		isCopy := epoch == pivot.EpochOf(target.infras[i]) && epoch.IsMove()
 		switch {
-		case arePaused && (epoch == other && epoch.IsMove() || epoch < other):
-		case epoch >= other, isPaused(there):
+		case isPaused(here) && isPaused(there) && (isCopy || newer):
+		case !newer, isPaused(there):
 			stayed = append(stayed, here.Name)
 		default:
 			moved = append(moved, here.Name)

@@ -53,6 +53,10 @@ func TestSweep(t *testing.T) {
 			reason: "the source managed the Cluster last", source: copied(true, "3", "m"), target: copied(true, "1", "m"),
 			refused: []pivot.Code{pivot.CodeMoveUnclear},
 		},
+		"Fenced": {
+			reason: "the target claimed it first", source: superseded(copied(true, "7", "m"), ""), target: copied(false, "6", "m"),
+			want: []string{"Removed 3 objects in the source"},
+		},
 		"SecretOfOthers": {
 			reason: "clusterctl does not move it", source: copied(true, "3").put("Secret", belongingTo("x", "ExternalSecret", "x")),
 			target: copied(true, "3"), want: []string{"Removed 2 objects in the source"},
@@ -70,13 +74,27 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestCleanWithoutInfra removes the rest of a Cluster whose Metal3Cluster clusterctl has deleted.
-func TestCleanWithoutInfra(t *testing.T) {
+// TestClean removes the rest of a Cluster that the target manages.
+func TestClean(t *testing.T) {
 	as := func(*bmov1alpha1.BareMetalHost) {}
-	c := removing(withoutInfra(copied(true, "3")).leftHost("host", as), copied(false, "4", "m").leftHost("host", as))
-	err := c.clean(t.Context())
-	if want := []string{"Removed 2 objects in the source"}; err != nil || !c.done.Done || !slices.Equal(want, c.done.Actions) {
-		t.Errorf("got %+v, %v", c.done, err)
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		want           string
+	}{
+		"WithoutInfra": {
+			"clusterctl has deleted the Metal3Cluster", withoutInfra(copied(true, "3")), copied(false, "4", "m"),
+			"Removed 2 objects in the source",
+		},
+		"Fenced": {
+			"the target claimed it first", superseded(copied(true, "7"), ""), copied(false, "6", "m"), "Removed 3 objects in the source",
+		},
+	} {
+		c := removing(tc.source.leftHost("host", as), tc.target.leftHost("host", as))
+		err := c.clean(t.Context())
+		if err != nil || !c.done.Done || !slices.Equal([]string{tc.want}, c.done.Actions) {
+			t.Errorf("%s: %s: got %+v, %v", name, tc.reason, c.done, err)
+		}
 	}
 }
 
