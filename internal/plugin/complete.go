@@ -17,15 +17,27 @@ func (c *recovery) complete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	brought, refusals := broughtBy(c.left, c.arrived, departed)
-	if len(refusals) > 0 {
-		return c.refuse(targetSide, refusals...)
-	}
-	if err := c.emptySource(ctx); err != nil || len(c.done.Refusals) > 0 {
+	var left []removal
+	var late lateHosts
+	confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+		_, refusals := broughtBy(c.left, c.arrived, departed)
+		if len(refusals) > 0 {
+			return intent{}, c.refuse(targetSide, refusals...)
+		}
+		left, late, err = c.planSweep(ctx)
+		return removalOf(left, sourceSide), err
+	})
+	if !confirmed || err != nil {
 		return err
 	}
-	if err := c.unpauseBrought(ctx, brought); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return c.remove(ctx, c.source, left) },
+		func() error { return c.moveLate(ctx, late) },
+		func() error { return c.unpauseBrought(ctx, departed) },
+	} {
+		if err := step(); err != nil || len(c.done.Refusals) > 0 {
+			return err
+		}
 	}
 	if later := pausedLater(c.left, c.arrived, departed); len(later) > 0 {
 		return c.arriveBeside(ctx, later)
@@ -59,28 +71,39 @@ func (c *recovery) arriveBeside(ctx context.Context, later []*clusterv1.Cluster)
 	return c.judgeSource(ctx)
 }
 
-// emptySource removes the objects of the source that the target has, and moves the others.
-func (c *recovery) emptySource(ctx context.Context) error {
+// planSweep returns the objects of the source that the target has, and the hosts that clusterctl has not discovered. It
+// refuses if an object would be lost.
+func (c *recovery) planSweep(ctx context.Context) ([]removal, lateHosts, error) {
 	late, refusals, err := c.lateHosts(ctx)
 	if err != nil {
-		return err
+		return nil, late, err
 	}
 	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
+		return nil, late, c.refuse(sourceSide, refusals...)
 	}
-	if err := c.sweep(ctx, late); err != nil || len(c.done.Refusals) > 0 || len(late.hosts) == 0 {
-		return err
-	}
-	return c.moveLate(ctx, late)
+	left, err := c.sweepable(late)
+	return left, late, err
 }
 
-// unpauseBrought unpauses the Clusters of the target that arrived with a move.
-func (c *recovery) unpauseBrought(ctx context.Context, brought *scope) error {
-	if names := unpausedNames(brought); len(names) > 0 {
-		question := fmt.Sprintf("%s of namespace %s are unpaused in the target.", pivot.Enumerate(names), brought.namespace)
-		if err := c.ask(question); err != nil {
-			return err
+// unpauseBrought unpauses the Clusters of the target that arrived with a move. The last read of the source is from the
+// time before its objects were removed.
+func (c *recovery) unpauseBrought(ctx context.Context, departed pivot.Departure) error {
+	var brought *scope
+	confirmed, err := c.confirmPlan(func() (intent, error) {
+		var refusals []pivot.Obstacle
+		brought, refusals = broughtBy(c.left, c.arrived, departed)
+		planned := intent{objects: unpausedNames(brought)}
+		if len(planned.objects) > 0 {
+			planned.question = fmt.Sprintf("%s of namespace %s are unpaused in the target.",
+				pivot.Enumerate(planned.objects), brought.namespace)
 		}
+		return planned, c.refuse(targetSide, refusals...)
+	}, func() (err error) {
+		c.arrived, err = c.target.survey(ctx, c.where.namespace)
+		return err
+	})
+	if !confirmed || err != nil {
+		return err
 	}
 	return c.unpause(ctx, c.target, brought)
 }

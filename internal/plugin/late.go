@@ -149,24 +149,17 @@ func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []piv
 // moveLate moves the hosts with a second clusterctl move. The source must have no other object: clusterctl
 // would overwrite objects of the target with leftovers of an interrupted move.
 func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
+	if len(late.hosts) == 0 {
+		return nil
+	}
 	what := fmt.Sprintf("Moved %s that a user created during the move", number(len(late.hosts), "BareMetalHost"))
 	if c.dryRun {
 		c.done.Actions = append(c.done.Actions, what)
 		return nil
 	}
-	left, err := c.source.survey(ctx, c.where.namespace)
-	if err != nil {
-		return err
-	}
-	for _, each := range left.movable() {
-		if left.takes(each.kind, each.object) && !late.belongings[each.located] {
-			return c.refuse(sourceSide, pivot.AboutNamed(each.kind.Kind, left.namespace, each.name).Blocks(pivot.CodeLeftover,
-				"remove it, and run the command again", "%s is left in the source, and a second move would move it too", each))
-		}
-	}
-	question := fmt.Sprintf("%s of the source, created during the move, are moved to the target.",
-		number(len(late.hosts), "BareMetalHost"))
-	if err := c.ask(question); err != nil {
+	// The plan reads both sides.
+	confirmed, err := c.confirmPlan(func() (intent, error) { return c.planLate(ctx, late) }, func() error { return nil })
+	if !confirmed || err != nil {
 		return err
 	}
 	if err := c.clusterctlMove(ctx, len(late.belongings)); err != nil {
@@ -176,14 +169,46 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 	return nil
 }
 
-// tellStaying prints which hosts stay in the source.
+// planLate refuses if a second clusterctl move would move other objects of the source too. It returns an error if a
+// host was removed in the source since it was judged, or is in the target.
+func (c *recovery) planLate(ctx context.Context, late lateHosts) (intent, error) {
+	left, err := c.source.survey(ctx, c.where.namespace)
+	if err != nil {
+		return intent{}, err
+	}
+	arrived, err := c.target.survey(ctx, c.where.namespace)
+	if err != nil {
+		return intent{}, err
+	}
+	for _, each := range left.movable() {
+		if left.takes(each.kind, each.object) && !late.belongings[each.located] {
+			return intent{}, c.refuse(sourceSide, pivot.AboutNamed(each.kind.Kind, left.namespace, each.name).Blocks(
+				pivot.CodeLeftover, "remove it, and run the command again",
+				"%s is left in the source, and a second move would move it too", each))
+		}
+	}
+	for _, host := range late.hosts {
+		if each := (located{hostKindOf(), host.Name}); !left.has(each) || arrived.has(each) {
+			return intent{}, fmt.Errorf("not done: %s %w", each, errChanged)
+		}
+	}
+	return intent{question: fmt.Sprintf("%s of the source, created during the move, are moved to the target.",
+		number(len(late.hosts), "BareMetalHost"))}, nil
+}
+
+// tellStaying prints which hosts stay in the source. It prints each host once.
 func (c *recovery) tellStaying(late lateHosts) error {
+	told := c.staying
+	c.staying = nil
 	for _, host := range late.staying {
 		c.staying = append(c.staying, pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostLate,
 			"create it in the target, and delete it in the source",
 			"BareMetalHost %s was created during the move, stays in the source, and BMO manages it there", host.Name))
 	}
 	for _, each := range c.staying {
+		if slices.Contains(told, each) {
+			continue
+		}
 		if err := c.progress.say("%s", each.Message); err != nil {
 			return err
 		}

@@ -24,23 +24,22 @@ func setupClean(set *pflag.FlagSet) runner {
 
 // cleanTarget removes the leftovers of an incomplete move in the target.
 func (c *recovery) cleanTarget(ctx context.Context) error {
-	// The objects decide, also for courseUnclear.
-	c.done.Refusals = []obstacle{}
-	left, refusals := targetLeftovers(c.left, c.arrived, c.force)
-	if len(refusals) > 0 {
-		c.done.Refusals = refusals
-		return nil
-	}
-	if live := liveLeftover(left, c.arrived.hosts); len(live) > 0 {
-		return c.refuse(targetSide, live...)
-	}
-	if len(left) > 0 {
-		question := fmt.Sprintf("%s are removed in the target: %s.", number(len(left), "object"), pivot.Enumerate(left))
-		if err := c.ask(question); err != nil {
-			return err
+	var left []removal
+	confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+		// The objects decide, also for courseUnclear.
+		left, c.done.Refusals = targetLeftovers(c.left, c.arrived, c.force)
+		if len(c.done.Refusals) > 0 || len(left) == 0 {
+			return intent{}, nil
 		}
+		return intent{
+			question: fmt.Sprintf("%s are removed in the target: %s.", number(len(left), "object"), pivot.Enumerate(left)),
+			objects:  removalNames(left),
+		}, c.refuse(targetSide, liveLeftover(left, c.arrived.hosts)...)
+	})
+	if !confirmed || err != nil {
+		return err
 	}
-	err := c.remove(ctx, c.target, left)
+	err = c.remove(ctx, c.target, left)
 	c.done.Done = err == nil
 	return err
 }

@@ -71,9 +71,7 @@ func describeRecovery(c *clusters) {
 
 	It("removes leftovers in the source, and keeps objects that the target lacks or BMO manages", func(ctx context.Context) {
 		namespace, source, target := c.halfMoved(ctx)
-		stage.Change(ctx, target.client, target.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
-			cluster.Spec.Paused = nil
-		})
+		target.unpauseCluster(ctx)
 		target.changeInfra(ctx, epoch("2"))
 		source.create(ctx, build.Host("mine", build.Available(), build.Paused("maintenance")))
 		Expect(c.run(ctx, namespace, "clean")).To(end(1, "BareMetalHost mine of the source is not in the target"))
@@ -197,6 +195,14 @@ func (w world) isPaused(ctx context.Context) bool {
 	cluster := &clusterv1.Cluster{}
 	Expect(w.client.Get(ctx, w.key(clusterName), cluster)).To(Succeed())
 	return ptr.Deref(cluster.Spec.Paused, false)
+}
+
+// unpauseCluster unpauses the Cluster without the manager.
+func (w world) unpauseCluster(ctx context.Context) {
+	GinkgoHelper()
+	stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Paused = nil
+	})
 }
 
 func (w world) hosts(ctx context.Context) []bmov1alpha1.BareMetalHost {

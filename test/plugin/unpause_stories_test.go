@@ -26,8 +26,14 @@ import (
 // answering starts a command on the source at a terminal. The returned function answers its question.
 func (c *clusters) answering(ctx context.Context, w world, arguments string) (started, func(string)) {
 	GinkgoHelper()
+	return c.answeringTo(ctx, "", w, arguments)
+}
+
+// answeringTo starts a command on both clusters at a terminal. The target is a kubeconfig, or empty.
+func (c *clusters) answeringTo(ctx context.Context, target string, w world, arguments string) (started, func(string)) {
+	GinkgoHelper()
 	person, program := openTerminal()
-	s := startAt(ctx, program, commandLine(c.source.Kubeconfig, "", w.namespace, arguments+" --yes=false"))
+	s := startAt(ctx, program, commandLine(c.source.Kubeconfig, target, w.namespace, arguments+" --yes=false"))
 	return s, func(answer string) {
 		GinkgoHelper()
 		s.tells("Type yes to continue: ")
@@ -92,6 +98,49 @@ func describeChanges(c *clusters) {
 		infra := &infrav1.Metal3Cluster{}
 		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
 		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
+	})
+
+	It("does not abort a move whose Cluster was unpaused in the target since the question", func(ctx context.Context) {
+		_, source, target := c.halfMoved(ctx)
+		abort, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, "abort")
+		abort.tells("Type yes")
+		target.unpauseCluster(ctx)
+		target.changeInfra(ctx, epoch("2"))
+		answer("yes")
+		abort.ends(1, "not done: the course of the move changed in the meantime", "Now: Arrived")
+		Expect(source.isPaused(ctx)).To(BeTrue())
+		Expect(target.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("removes no object of the source that the target has lost since the question", func(ctx context.Context) {
+		_, source, target := c.halfMoved(ctx)
+		target.unpauseCluster(ctx)
+		target.changeInfra(ctx, epoch("2"))
+		for _, command := range []string{"resume", "clean"} {
+			run, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, command)
+			run.tells("6 objects are removed in the source. Type yes")
+			target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
+			answer("yes")
+			run.ends(1, "Metal3Machine machine of the source is not in the target")
+			target.create(ctx, build.Metal3Machine("machine", clusterName))
+		}
+		Expect(source.hosts(ctx)).To(HaveLen(1))
+	})
+
+	It("keeps a Cluster of the target paused that has lost a Machine since the question", func(ctx context.Context) {
+		_, source, target := c.halfMoved(ctx)
+		target.changeInfra(ctx, func(infra *infrav1.Metal3Cluster) {
+			metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveInventoryAnnotation,
+				pivot.Inventory{"Machine": {"machine"}}.String())
+		})
+		source.discard(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "host-bmc"}})
+		resume, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, "resume")
+		answer("yes")
+		resume.tells("Cluster cluster of namespace " + source.namespace + " are unpaused in the target. Type yes")
+		target.discard(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
+		answer("yes")
+		resume.ends(1, "Machine machine existed when clusterctl began to copy")
+		Expect(target.isPaused(ctx)).To(BeTrue())
 	})
 
 	It("discards no host that BMO manages since the question", func(ctx context.Context) {

@@ -1,0 +1,92 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+)
+
+func (c *recovery) ask(question string) error {
+	return confirm(c.environment, c.yes || c.dryRun, question)
+}
+
+// intent is the planned work of a command.
+type intent struct {
+	question string
+
+	// objects are the objects that would change. Empty if there is nothing to do.
+	objects []string
+}
+
+// confirmAll plans, asks the user for confirmation, reads both sides again after an answer, and plans again. A plan
+// without a question requires no confirmation. It returns false if an obstacle exists, and an error if the course or
+// the objects differ from the confirmed ones.
+func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) (bool, error) {
+	return c.confirmPlan(plan, func() error {
+		course := c.done.Course
+		if err := c.look(ctx); err != nil || c.done.Course == course {
+			return err
+		}
+		return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
+	})
+}
+
+// confirmPlan is confirmAll with a function that reads what the plan requires.
+func (c *recovery) confirmPlan(plan func() (intent, error), read func() error) (bool, error) {
+	before, err := plan()
+	if err != nil || len(c.done.Refusals) > 0 || before.question == "" {
+		return err == nil && len(c.done.Refusals) == 0, err
+	}
+	if err := c.ask(before.question); err != nil || c.yes || c.dryRun {
+		return err == nil, err
+	}
+	if err := read(); err != nil {
+		return false, err
+	}
+	after, err := plan()
+	if err != nil || len(c.done.Refusals) > 0 {
+		return false, err
+	}
+	return true, before.compare(after)
+}
+
+// compare returns an error if the objects differ from the confirmed ones.
+func (i intent) compare(after intent) error {
+	if slices.Equal(i.objects, after.objects) {
+		return nil
+	}
+	return fmt.Errorf("not done: the confirmed objects %w. Now: %s", errChanged, after.question)
+}
+
+// confirm judges, asks the user for confirmation, and judges again after the answer. It returns false if there is
+// nothing to do, or if an obstacle exists. It returns an error if the objects differ from the confirmed ones.
+func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
+	before, err := c.judged(judge)
+	if len(before.objects) == 0 || err != nil {
+		return false, err
+	}
+	if err := c.ask(before.question); err != nil || c.yes || c.dryRun {
+		return err == nil, err
+	}
+	after, err := c.judged(judge)
+	if len(after.objects) == 0 || err != nil {
+		return false, err
+	}
+	if err := before.compare(after); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// judged returns the planned work of a command. It returns none if an obstacle exists.
+func (c *recovery) judged(judge func() (intent, []pivot.Obstacle, error)) (intent, error) {
+	intended, refusals, err := judge()
+	if err != nil || len(refusals) > 0 {
+		return intent{}, errors.Join(err, c.refuse(sourceSide, refusals...))
+	}
+	c.done.Done = len(intended.objects) == 0
+	return intended, nil
+}
