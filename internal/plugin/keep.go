@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,10 +67,10 @@ func (c *keeping) open(environment Environment) error {
 //
 //	host                                             keep
 //	was being deleted when it arrived                replaces the object: BMO restores the arrived status of the new one
-//	has a newer status, and runs what the spec says  removes the arrived status
+//	has a newer status, and BMO keepsDisks           removes the arrived status
 //	has a newer status otherwise                     refuses: BMO would wipe the host
 //	was left by an earlier move                      removes the epoch: the manager resumes the host
-//	lost its status, and is claimed                  refuses: the manager resumes the host when its Node joins
+//	lost its status, and a Metal3Machine claims it   refuses: the manager resumes the host when its Node joins
 //	lost its status                                  records that it is provisioned, and removes the pause
 //	any other                                        refuses: nothing holds the host
 func (c *keeping) keep(ctx context.Context) error {
@@ -102,10 +103,11 @@ func (c *keeping) keep(ctx context.Context) error {
 
 // keepNewer keeps a status that is newer than the one that arrived.
 func (c *keeping) keepNewer(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
-	if !runsItsImage(host) {
+	if !keepsDisks(host) {
 		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeLeftover,
 			"correct spec.image, or remove the host from the cluster",
-			"BareMetalHost %s does not run the image of its spec, so BMO would wipe it", c.name))
+			"BareMetalHost %s is %s and does not run the image of its spec, so BMO would wipe it", c.name,
+			cmp.Or(host.Status.Provisioning.State, "in no state")))
 	}
 	return c.change(ctx, host, "keep its own status, which is newer than the one that arrived", changes{
 		bmov1alpha1.StatusAnnotation: nil, infrav1.StatusOriginAnnotation: nil,
@@ -114,7 +116,11 @@ func (c *keeping) keepNewer(ctx context.Context, host *bmov1alpha1.BareMetalHost
 
 // keepUnknown marks a host as provisioned that lost its status.
 func (c *keeping) keepUnknown(ctx context.Context, host *bmov1alpha1.BareMetalHost) error {
-	if host.Spec.ConsumerRef != nil {
+	claimed, err := c.isClaimed(ctx, host)
+	if err != nil {
+		return err
+	}
+	if claimed {
 		return c.refuse("", pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostPaused, "wait until its Node joins",
 			"BareMetalHost %s lost its status, and is claimed by %s", c.name, host.Spec.ConsumerRef.Name))
 	}
@@ -127,13 +133,37 @@ func (c *keeping) keepUnknown(ctx context.Context, host *bmov1alpha1.BareMetalHo
 	})
 }
 
-// runsItsImage returns true for a host that runs the image of its spec, so that BMO would not deprovision it.
-func runsItsImage(host *bmov1alpha1.BareMetalHost) bool {
-	status := &host.Status.Provisioning
-	if host.Spec.CustomDeploy != nil {
-		return status.CustomDeploy != nil && status.CustomDeploy.Method == host.Spec.CustomDeploy.Method
+// keepsDisks returns true for a host that BMO neither provisions nor deprovisions, now or in a later state. The first
+// row that matches counts.
+//
+//	state                   spec                             status                            keeps its disks
+//	externally provisioned  has externallyProvisioned        any                               yes
+//	available, ready        has no image and customDeploy    has no image and customDeploy     yes
+//	provisioned             has an image                     has it, and the same method       yes
+//	provisioned             has a customDeploy               has the same method and no image  yes
+//	any other               any                              any                               no
+func keepsDisks(host *bmov1alpha1.BareMetalHost) bool {
+	spec, status := &host.Spec, &host.Status.Provisioning
+	deploy := methodOf(spec.CustomDeploy)
+	switch status.State {
+	case bmov1alpha1.StateExternallyProvisioned:
+		return spec.ExternallyProvisioned
+	case bmov1alpha1.StateAvailable, bmov1alpha1.StateReady:
+		return spec.Image == nil && deploy == "" && status.Image.URL == "" && methodOf(status.CustomDeploy) == ""
+	case bmov1alpha1.StateProvisioned:
+		isSame := spec.Image != nil && equality.Semantic.DeepEqual(status.Image, *spec.Image)
+		return methodOf(status.CustomDeploy) == deploy && (isSame || deploy != "" && status.Image.URL == "")
+	default:
+		return false
 	}
-	return host.Spec.Image != nil && equality.Semantic.DeepEqual(status.Image, *host.Spec.Image)
+}
+
+// methodOf returns the method of a custom deployment. Empty if there is none.
+func methodOf(deploy *bmov1alpha1.CustomDeploy) string {
+	if deploy == nil {
+		return ""
+	}
+	return deploy.Method
 }
 
 // provisionedStatus returns the status of a host that runs its image.

@@ -60,9 +60,17 @@ func describeKeeping(c *clusters) {
 			host.Status = bmov1alpha1.BareMetalHostStatus{}
 			return host
 		}
+		reserved := lost("reserved")
+		reserved.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Reservation", Name: "machine"}
 		w.create(ctx, lost("own"), lost("claimed",
-			build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace)))))
+			build.Consumed(build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace)))),
+			lost("unclaimed", build.Consumed(build.Metal3Machine("gone", clusterName, build.InNamespace(w.namespace)))),
+			reserved)
 		Expect(keep(ctx, "claimed", "")).To(end(1, "BareMetalHost claimed lost its status", "wait until its Node joins"))
+		for _, name := range []string{"unclaimed", "reserved"} {
+			Expect(keep(ctx, name, "")).To(end(0, "Done."))
+			Expect(get(ctx, name).Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
+		}
 		Expect(keep(ctx, "own", "--yes=false")).To(end(1, "not confirmed: nothing was done"))
 		Expect(keep(ctx, "own", "--dry-run")).To(end(0, "Dry run: Changed BareMetalHost own"))
 		Expect(get(ctx, "own").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
@@ -85,7 +93,12 @@ func describeKeeping(c *clusters) {
 			host.Status.LastUpdated = &metav1.Time{Time: time.Now().Truncate(time.Second)}
 			return host
 		}
-		w.create(ctx, outdated("same", image), outdated("other", "http://images.example/y.img"))
+		free := outdated("free", image)
+		free.Spec.Image, free.Status.Provisioning.Image = nil, bmov1alpha1.Image{}
+		free.Status.Provisioning.State = bmov1alpha1.StateAvailable
+		w.create(ctx, outdated("same", image), outdated("other", "http://images.example/y.img"), free)
+		Expect(keep(ctx, "free", "")).To(end(0, "Done."))
+		Expect(get(ctx, "free").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
 		Expect(keep(ctx, "other", "")).To(end(1, "does not run the image of its spec, so BMO would wipe it"))
 		Expect(get(ctx, "other").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
 		Expect(keep(ctx, "same", "")).To(end(0, "Done."))
