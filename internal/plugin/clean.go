@@ -30,7 +30,7 @@ func (c *recovery) clean(ctx context.Context) error {
 // planClean returns the leftovers in the source, or refuses.
 func (c *recovery) planClean(ctx context.Context) ([]removal, error) {
 	switch stayed, moved := divided(c.left, c.arrived); {
-	case len(stayed) > 0 && len(moved) > 0:
+	case len(moved) > 0 && len(stayed)+len(runningOnly(c.left, c.arrived)) > 0:
 		// The Clusters that have moved decide, also for courseUnclear. The others stay.
 		c.done.Refusals, c.left = []obstacle{}, c.left.of(moved)
 	case c.done.Course == courseDeleting:
@@ -68,10 +68,16 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 // sweepable returns the leftovers in the source, without late hosts. It refuses if the target lacks one of them or has
 // an older version, or if a controller acts on them.
 func (c *recovery) sweepable(late lateHosts) ([]removal, error) {
+	only := runningOnly(c.left, c.arrived)
 	for _, cluster := range c.left.clusters {
+		remedy := "pause it with pivot fence"
+		if slices.Contains(only, cluster.Name) {
+			remedy = "remove the leftovers of the other Clusters with pivot clean; then move it with pivot run, or leave it " +
+				"in the source"
+		}
 		if !isPaused(cluster) {
-			return nil, c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns,
-				"pause it with pivot fence", "Cluster %s runs in the source", cluster.Name))
+			return nil, c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns, remedy,
+				"Cluster %s runs in the source", cluster.Name))
 		}
 	}
 	if newer := newerIn(c.arrived, c.left); newer != "" {

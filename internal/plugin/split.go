@@ -140,6 +140,18 @@ func movedWithoutInfra(source, target *scope) []string {
 	return names
 }
 
+// runningOnly returns the names of the Clusters that run in the source and that the target lacks.
+func runningOnly(source, target *scope) []string {
+	var names []string
+	for _, cluster := range source.clusters {
+		same := func(other *clusterv1.Cluster) bool { return other.Name == cluster.Name }
+		if !isPaused(cluster) && !slices.ContainsFunc(target.clusters, same) {
+			names = append(names, cluster.Name)
+		}
+	}
+	return names
+}
+
 // belongingTo returns the UIDs of the objects with the label of one of these Clusters, and of the objects that only
 // these own.
 func (s *scope) belongingTo(names []string) map[types.UID]bool {

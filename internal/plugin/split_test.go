@@ -77,6 +77,27 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepRuns expects a remedy that does not refuse.
+func TestSweepRuns(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		want           string
+	}{
+		"Both": {"it runs on both sides", copied(false, "2"), copied(false, "4"), "pause it with pivot fence"},
+		"Source": {
+			"the source manages it", copied(true, "3").beside(false, "2"), copied(false, "4"),
+			"remove the leftovers of the other Clusters with pivot clean; then move it with pivot run, or leave it in the source",
+		},
+	} {
+		c := removing(tc.source, tc.target)
+		_, err := c.sweepable(lateHosts{})
+		if err != nil || len(c.done.Refusals) != 1 || c.done.Refusals[0].Remedy != tc.want {
+			t.Errorf("%s: %s: got %v, %v", name, tc.reason, c.done.Refusals, err)
+		}
+	}
+}
+
 // TestClean removes the rest of a Cluster that the target manages.
 func TestClean(t *testing.T) {
 	as := func(*bmov1alpha1.BareMetalHost) {}
@@ -88,6 +109,10 @@ func TestClean(t *testing.T) {
 		"WithoutInfra": {
 			"clusterctl has deleted the Metal3Cluster", withoutInfra(copied(true, "3")), copied(false, "4", "m"),
 			"Removed 2 objects in the source",
+		},
+		"OtherRuns": {
+			"the source manages the other one", copied(true, "3").beside(false, "2"), copied(false, "4", "m"),
+			"Removed 3 objects in the source",
 		},
 		"Fenced": {
 			"the target claimed it first", superseded(copied(true, "7"), ""), copied(false, "6", "m"), "Removed 3 objects in the source",
