@@ -102,14 +102,17 @@ func (w *world) workload(ctx context.Context, name string) {
 	w.connect(ctx, name, content)
 }
 
-// node creates the Node of a host.
+// node creates the Node of a host, with the condition that its kubelet sets.
 func (w *world) node(ctx context.Context, host string) {
 	GinkgoHelper()
 	read := &bmov1alpha1.BareMetalHost{}
 	Expect(w.here.client.Get(ctx, w.key(host), read)).To(Succeed())
-	Expect(w.source.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: host, Labels: map[string]string{uuidLabel: string(read.UID)},
-	}})).To(Succeed())
+	}}
+	Expect(w.source.client.Create(ctx, node)).To(Succeed())
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	Expect(w.source.client.Status().Update(ctx, node)).To(Succeed())
 }
 
 // ready waits until all Metal3Machines are ready. Each must have its original provider ID and host, and no other host

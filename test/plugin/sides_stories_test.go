@@ -137,7 +137,8 @@ func describeSides(c *clusters) {
 	})
 }
 
-// superseded does what the manager does after another management cluster has claimed the cluster with epoch 6.
+// superseded does what the manager does after another management cluster has claimed the cluster with epoch 6. It ends
+// with the story, because the claim fences the hosts of all namespaces that the same Ironic serves.
 func (w world) superseded(ctx context.Context) {
 	GinkgoHelper()
 	w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
@@ -146,6 +147,15 @@ func (w world) superseded(ctx context.Context) {
 			Message:            pivot.SupersededMessage(infra, pivot.Claim{Epoch: 6, Manager: "uid"}),
 			LastTransitionTime: metav1.Now(),
 		}}
+	})
+	DeferCleanup(func(ctx context.Context) {
+		infra := &infrav1.Metal3Cluster{}
+		err := w.client.Get(ctx, w.key(clusterName), infra)
+		if err == nil {
+			infra.Status.Conditions = nil
+			err = w.client.Status().Update(ctx, infra)
+		}
+		Expect(client.IgnoreNotFound(err)).To(Succeed())
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -76,11 +75,7 @@ func describeChanges(c *clusters) {
 		w.pause(ctx)
 		unpause, answer := c.answering(ctx, w, "unpause")
 		unpause.tells("Type yes")
-		w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) {
-			meta.SetStatusCondition(&infra.Status.Conditions, metav1.Condition{
-				Type: infrav1.IronicEndpointReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ManagedElsewhereReason,
-			})
-		})
+		w.superseded(ctx)
 		answer("yes")
 		unpause.ends(1, "another management cluster manages Cluster cluster")
 		Expect(w.isPaused(ctx)).To(BeTrue())
