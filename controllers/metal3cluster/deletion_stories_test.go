@@ -70,8 +70,10 @@ func describeDeletions(s *suite) {
 		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
 		w.pauseForMove(ctx, "host")
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
-		w.untouched(ctx)
-		w.gate(ctx, true)
+		Eventually(func(g Gomega) { g.Expect(pivot.EpochOf(w.get(ctx, g)).IsMove()).To(BeTrue()) }).Should(Succeed())
+		Consistently(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
+		}).Should(Succeed())
 
 		w.pause(ctx, false)
 		w.eventually(ctx, infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.WaitingForHostsReason),

@@ -380,9 +380,10 @@ func describeMoves(s *suite) {
 			w.pauseForMove(ctx, "host")
 			w.infrastructure(ctx, w.cluster(ctx, begun()),
 				build.Annotations(map[string]string{infrav1.MoveEpochAnnotation: "5"}))
-			w.ready(ctx)
-			w.untouched(ctx)
-			Expect(w.departed(ctx, Default).Hosts).To(HaveLen(1), "the host is not managed here yet")
+			Eventually(func(g Gomega) { g.Expect(pivot.EpochOf(w.get(ctx, g))).To(BeEquivalentTo(6)) }).Should(Succeed())
+			Consistently(func(g Gomega) {
+				g.Expect(w.departed(ctx, g).Hosts).To(HaveLen(1), "the host is not managed here yet")
+			}).Should(Succeed())
 
 			stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
 				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
