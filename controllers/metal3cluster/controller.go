@@ -126,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return presence.Result(), err
 	}
 	s := &scope{infra: infra, pass: pass, holder: holderOf(infra)}
-	if err := flow.Observe(ctx, s, r.readCluster, r.readMachines, r.readSharers, r.readMove, r.readNodes, nameHosts,
+	if err := flow.Observe(ctx, s, r.readCluster, r.readSharers, r.readMove, r.readNodes, nameHosts,
 		findSurroundings, r.readControlPlane,
 	); err != nil {
 		return flow.ReadFailed(ctx, pass, err)

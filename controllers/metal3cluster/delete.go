@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -49,7 +50,10 @@ func (r *Reconciler) findSecret(ctx context.Context, s *scope) (outcome.Outcome,
 }
 
 func waitForMachines(_ context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machines == 0 {
+	isOurs := func(machine *clusterv1.Machine) bool {
+		return machine.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
+	}
+	if !slices.ContainsFunc(s.move.Machines, isOurs) {
 		return outcome.Done(), nil
 	}
 	return outcome.Waiting(infrav1.WaitingForMachinesReason,

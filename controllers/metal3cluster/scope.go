@@ -26,9 +26,6 @@ type scope struct {
 	// cluster is the Cluster. Nil before Cluster API sets the ownerReference, and if the Cluster does not exist.
 	cluster *clusterv1.Cluster
 
-	// machines is the number of Machines of the Cluster. Counted only while the object is being deleted.
-	machines int
-
 	// paused is true if the object or its Cluster is paused.
 	paused bool
 
@@ -112,19 +109,6 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 		s.cluster = cluster
 	}
 	s.paused = flow.Paused(s.cluster, s.infra)
-	return nil
-}
-
-func (r *Reconciler) readMachines(ctx context.Context, s *scope) error {
-	if s.infra.DeletionTimestamp.IsZero() || s.cluster == nil {
-		return nil
-	}
-	var machines clusterv1.MachineList
-	if err := r.Client.List(ctx, &machines, client.InNamespace(s.infra.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the Machines of Cluster %s: %w", s.cluster.Name, err)
-	}
-	s.machines = len(machines.Items)
 	return nil
 }
 
