@@ -50,12 +50,7 @@ func describeReservations(s *suite) {
 		w.ready(ctx)
 		found := w.reserved(ctx, "host", clusterName, "")
 		kept := w.stored(ctx, Default, "host")
-		machine := build.Machine("machine", clusterName, build.InNamespace(w.namespace))
-		w.create(ctx, machine)
-		w.remove(ctx)
-		w.eventually(ctx, infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.WaitingForMachinesReason))
-		w.pause(ctx, true)
-		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+		machine := w.pausedDeletion(ctx)
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		Consistently(func(g Gomega) { g.Expect(w.stored(ctx, g, "host")).To(Equal(kept)) }).Should(Succeed())
 		w.pause(ctx, false)
@@ -133,6 +128,18 @@ func describeReservations(s *suite) {
 		found["busy"].Labels["rack"] = "b"
 		Expect(w.stored(ctx, Default, "busy")).To(beAs(found["busy"]), "the change of the other writer stays")
 	})
+}
+
+// pausedDeletion deletes the Metal3Cluster, and pauses its Cluster while the deletion waits for the returned Machine.
+func (w *world) pausedDeletion(ctx context.Context) *clusterv1.Machine {
+	GinkgoHelper()
+	machine := build.Machine("machine", clusterName, build.InNamespace(w.namespace))
+	w.create(ctx, machine)
+	w.remove(ctx)
+	w.eventually(ctx, infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.WaitingForMachinesReason))
+	w.pause(ctx, true)
+	w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+	return machine
 }
 
 // reserved creates a host that node reuse reserves for a Cluster. It returns the host as it was before its machine.
