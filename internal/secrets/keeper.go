@@ -85,16 +85,15 @@ func (k *Keeper) Ensure(
 func (k *Keeper) Find(
 	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
 ) (Material, outcome.Outcome, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: owner.Namespace, Name: Name(cluster)}
-	if err := k.Client.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
-		return Material{}, outcome.Done(), fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	secret, err := k.stored(ctx, owner.Namespace, cluster)
+	if err != nil {
+		return Material{}, outcome.Done(), err
 	}
 	material, err := Read(secret.Data)
 	if err != nil {
 		return Material{}, outcome.Waiting(infrav1.WaitingForIronicSecretReason, fmt.Sprintf("Secret %s with the "+
 			"credentials of the Ironic endpoint is missing or incomplete, and is not created during a deletion: restore it "+
-			"from a backup, or unpause paused BareMetalHosts with clusterctl metal3 pivot unpause --host", key.Name)), nil
+			"from a backup, or unpause paused BareMetalHosts with clusterctl metal3 pivot unpause --host", Name(cluster))), nil
 	}
 	return material, outcome.Done(), nil
 }
@@ -145,10 +144,10 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 	return material, err
 }
 
-// current reads the Secret of the cluster. A Secret that does not exist has no resource version.
-func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
+// stored reads the Secret of the cluster. A Secret that does not exist has no resource version.
+func (k *Keeper) stored(ctx context.Context, namespace, cluster string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: owner.Namespace, Name: Name(cluster)}
+	key := client.ObjectKey{Namespace: namespace, Name: Name(cluster)}
 	err := k.Client.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		return &corev1.Secret{
@@ -158,9 +157,18 @@ func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, clus
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
+	return secret, nil
+}
+
+// current reads the Secret of the cluster, and refuses that of another owner.
+func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
+	secret, err := k.stored(ctx, owner.Namespace, cluster)
+	if err != nil {
+		return nil, err
+	}
 	if other := metav1.GetControllerOf(secret); other != nil && other.UID != owner.UID {
 		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s requires this name: remove the Secret",
-			key.Name, other.Kind, other.Name, owner.Name)
+			secret.Name, other.Kind, other.Name, owner.Name)
 	}
 	return secret, nil
 }
