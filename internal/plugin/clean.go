@@ -2,9 +2,10 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
@@ -42,9 +43,9 @@ func (c *recovery) planClean(ctx context.Context) ([]removal, error) {
 	if paused := pausedIn(c.left, c.arrived); len(paused) > 0 {
 		return nil, c.refuse(targetSide, paused...)
 	}
-	late, refusals, err := c.lateHosts(ctx)
-	if err != nil || len(refusals) > 0 {
-		return nil, errors.Join(err, c.refuse(sourceSide, refusals...))
+	late, err := c.lateHosts(ctx)
+	if err != nil || len(c.done.Refusals) > 0 {
+		return nil, err
 	}
 	// A host that can still be moved must not be removed.
 	late.belongings = nil
@@ -68,17 +69,15 @@ func pausedIn(left, arrived *scope) []pivot.Obstacle {
 // sweepable returns the leftovers in the source, without late hosts. It refuses if the target lacks one of them or has
 // an older version, or if a controller acts on them.
 func (c *recovery) sweepable(late lateHosts) ([]removal, error) {
-	only := runningOnly(c.left, c.arrived)
-	for _, cluster := range c.left.clusters {
-		remedy := "pause it with pivot fence"
-		if slices.Contains(only, cluster.Name) {
+	isRunning := func(cluster *clusterv1.Cluster) bool { return !isPaused(cluster) }
+	if i := slices.IndexFunc(c.left.clusters, isRunning); i >= 0 {
+		cluster, remedy := c.left.clusters[i], "pause it with pivot fence"
+		if slices.Contains(runningOnly(c.left, c.arrived), cluster.Name) {
 			remedy = "remove the leftovers of the other Clusters with pivot clean; then move it with pivot run, or leave it " +
 				"in the source"
 		}
-		if !isPaused(cluster) {
-			return nil, c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns, remedy,
-				"Cluster %s runs in the source", cluster.Name))
-		}
+		return nil, c.refuse(sourceSide, pivot.About("Cluster", cluster).Blocks(pivot.CodeClusterRuns, remedy,
+			"Cluster %s runs in the source", cluster.Name))
 	}
 	if newer := newerIn(c.arrived, c.left); newer != "" {
 		return nil, c.refuse(sourceSide, pivot.AboutNamed("Metal3Cluster", c.left.namespace, newer).Blocks(

@@ -19,7 +19,7 @@ func (c *recovery) complete(ctx context.Context) error {
 	}
 	var left []removal
 	var late lateHosts
-	confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+	confirmed, err := c.confirmAll(ctx, func() (planned intent, err error) {
 		_, refusals := broughtBy(c.left, c.arrived, departed)
 		if len(refusals) > 0 {
 			return intent{}, c.refuse(targetSide, refusals...)
@@ -74,12 +74,9 @@ func (c *recovery) arriveBeside(ctx context.Context, later []*clusterv1.Cluster)
 // planSweep returns the objects of the source that the target has, and the hosts that clusterctl has not discovered. It
 // refuses if an object would be lost.
 func (c *recovery) planSweep(ctx context.Context) ([]removal, lateHosts, error) {
-	late, refusals, err := c.lateHosts(ctx)
-	if err != nil {
+	late, err := c.lateHosts(ctx)
+	if err != nil || len(c.done.Refusals) > 0 {
 		return nil, late, err
-	}
-	if len(refusals) > 0 {
-		return nil, late, c.refuse(sourceSide, refusals...)
 	}
 	left, err := c.sweepable(late)
 	return left, late, err

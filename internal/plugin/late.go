@@ -216,15 +216,15 @@ func (c *recovery) tellStaying(late lateHosts) error {
 	return nil
 }
 
-// lateHosts finds the hosts that clusterctl has not discovered.
-func (c *recovery) lateHosts(ctx context.Context) (lateHosts, []pivot.Obstacle, error) {
+// lateHosts finds the hosts that clusterctl has not discovered, or refuses.
+func (c *recovery) lateHosts(ctx context.Context) (lateHosts, error) {
 	_, remembered, err := c.source.departed(ctx, c.where.namespace)
 	if err != nil {
-		return lateHosts{}, nil, err
+		return lateHosts{}, err
 	}
 	late, refusals := lateIn(c.left, c.arrived, remembered)
 	if len(refusals) > 0 {
-		return late, refusals, nil
+		return late, c.refuse(sourceSide, refusals...)
 	}
-	return late, nil, c.tellStaying(late)
+	return late, c.tellStaying(late)
 }
