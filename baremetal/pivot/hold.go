@@ -38,8 +38,8 @@ func HoldOf(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 func endOfPause(host *bmov1alpha1.BareMetalHost, goal Phase, around []Neighbour) string {
 	switch {
 	case goal == PhaseFenced:
-		return "another management cluster manages it, as condition IronicEndpointReady of the Metal3Cluster says whose " +
-			"Ironic serves it"
+		return "another management cluster manages it, as condition IronicEndpointReady of the Metal3Cluster with its " +
+			"Ironic says"
 	case goal == PhaseParked:
 		return "unpause its Cluster"
 	case AwaitsIronic(host, around) != "":
