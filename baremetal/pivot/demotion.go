@@ -38,7 +38,7 @@ func DemotionObstacles(facts DemotionFacts) []Obstacle {
 	about := About("Metal3Cluster", facts.Infra)
 	var found []Obstacle
 	if facts.Paused {
-		found = append(found, about.Blocks(CodePaused, "complete the move, or unpause the Cluster",
+		found = append(found, about.Blocks(CodePaused, "complete the move with pivot resume, or use pivot unpause",
 			"the Cluster of Metal3Cluster %s is paused", facts.Infra.Name))
 	}
 	if endpoint := EndpointOutcome(facts.Infra); !endpoint.IsDone() {

@@ -40,7 +40,7 @@ func TestDemotionObstacles(t *testing.T) {
 		"Paused": {
 			reason: "the manager does nothing for a paused cluster",
 			edit:   func(f *pivot.DemotionFacts) { f.Paused = true },
-			want:   []string{"the Cluster of Metal3Cluster c is paused: complete the move, or unpause the Cluster"},
+			want:   []string{"the Cluster of Metal3Cluster c is paused: complete the move with pivot resume, or use pivot unpause"},
 		},
 		"Foreign": {
 			reason: "the hosts do not count while another Ironic answers",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
@@ -37,25 +38,32 @@ func (c *allowing) open(environment Environment) error {
 
 // allow sets or removes the annotation that allows a host to move during an operation of BMO.
 func (c *allowing) allow(ctx context.Context) error {
-	seen, err := c.source.look(ctx, c.where.namespace)
-	if err != nil {
+	var chosen []*bmov1alpha1.BareMetalHost
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		seen, err := c.source.look(ctx, c.where.namespace)
+		if err != nil {
+			return intended, nil, err
+		}
+		chosen, refusals = allowable(seen, c.hosts, c.undo)
+		for _, host := range chosen {
+			change := fmt.Sprintf("BareMetalHost %s is %s: it moves meanwhile, and Ironic continues.",
+				host.Name, pivot.Busy(host))
+			if c.undo {
+				change = fmt.Sprintf("The move waits until BareMetalHost %s is not busy.", host.Name)
+			}
+			intended.objects = append(intended.objects, change)
+		}
+		intended.question = strings.Join(intended.objects, " ")
+		return intended, refusals, nil
+	})
+	if !confirmed || err != nil {
 		return err
 	}
-	chosen, refusals := allowable(seen, c.hosts, c.undo)
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
+	value, what := `""`, "Let BareMetalHost %s move while it is busy"
+	if c.undo {
+		value, what = "null", "Let the move wait for BareMetalHost %s"
 	}
 	for _, host := range chosen {
-		question := fmt.Sprintf("BareMetalHost %s is %s: it moves meanwhile, and Ironic continues.",
-			host.Name, pivot.Busy(host))
-		value, what := `""`, "Let BareMetalHost %s move while it is busy"
-		if c.undo {
-			question = fmt.Sprintf("The move waits until BareMetalHost %s is not busy.", host.Name)
-			value, what = "null", "Let the move wait for BareMetalHost %s"
-		}
-		if err := c.ask(question); err != nil {
-			return err
-		}
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, host.UID,
 			infrav1.MoveWhileBusyAnnotation, value)
 		err := c.act(func() error { return mergePatch(ctx, c.source.client, host.DeepCopy(), patch) }, what, host.Name)

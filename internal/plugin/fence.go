@@ -38,24 +38,25 @@ func (c *recovery) seeBoth(ctx context.Context) (here, there *sight, err error) 
 
 // fence pauses the Clusters of the source that another management cluster manages.
 func (c *recovery) fence(ctx context.Context) error {
-	here, there, err := c.seeBoth(ctx)
-	if err != nil {
+	var fenced []*clusterv1.Cluster
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		here, there, err := c.seeBoth(ctx)
+		if err != nil {
+			return intended, nil, err
+		}
+		fenced, refusals = fencing(here, there)
+		intended.objects = clusterNames(fenced)
+		intended.question = fmt.Sprintf("Another management cluster manages %s. They are paused in the source.",
+			strings.Join(intended.objects, ", "))
+		return intended, refusals, nil
+	})
+	if !confirmed || err != nil {
 		return err
 	}
-	fenced, refusals := fencing(here, there)
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
-	if len(fenced) > 0 {
-		question := fmt.Sprintf("Another management cluster manages %s. They are paused in the source.", clusterNames(fenced))
-		if err := c.ask(question); err != nil {
-			return err
-		}
-	}
 	for _, cluster := range fenced {
-		err := c.act(func() error {
-			return mergePatch(ctx, c.source.client, cluster.DeepCopy(), `{"spec":{"paused":true}}`)
-		}, "Paused Cluster %s in the source", cluster.Name)
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"paused":true}}`, cluster.UID)
+		err := c.act(func() error { return mergePatch(ctx, c.source.client, cluster.DeepCopy(), patch) },
+			"Paused Cluster %s in the source", cluster.Name)
 		if err != nil {
 			return err
 		}
@@ -117,38 +118,32 @@ func runsNewer(infra *infrav1.Metal3Cluster, there *sight) bool {
 	})
 }
 
-func clusterNames(clusters []*clusterv1.Cluster) string {
+func clusterNames(clusters []*clusterv1.Cluster) []string {
 	names := make([]string, 0, len(clusters))
 	for _, cluster := range clusters {
 		names = append(names, "Cluster "+cluster.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // takeOver raises the epochs of Metal3Clusters that another management cluster has claimed, and unpauses their
 // Clusters. The manager does not probe paused Clusters, so their hosts would stay fenced.
 func (c *recovery) takeOver(ctx context.Context) error {
-	here, there, err := c.seeBoth(ctx)
-	if err != nil {
-		return err
-	}
-	claims, refusals := takeover(here, there)
-	if len(refusals) > 0 {
-		return c.refuse("", refusals...)
-	}
-	paused, refusals, err := c.pausedOf(ctx, claims)
-	if err != nil {
-		return err
-	}
-	if len(refusals) > 0 {
-		return c.refuse(sourceSide, refusals...)
-	}
-	names := unpausedNames(paused)
-	for _, each := range claims {
-		names = append(names, "Metal3Cluster "+each.infra.Name)
-	}
-	if err := c.ask(fmt.Sprintf("%s: this management cluster unpauses the Clusters, and manages the hosts from now on. "+
-		"If the other management cluster runs, BMO acts on each host twice.", strings.Join(names, ", "))); err != nil {
+	var claims []claim
+	var paused *scope
+	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+		if claims, paused, refusals, err = c.planTakeover(ctx); err != nil || len(refusals) > 0 {
+			return intended, refusals, err
+		}
+		intended.objects = unpausedNames(paused)
+		for _, each := range claims {
+			intended.objects = append(intended.objects, "Metal3Cluster "+each.infra.Name)
+		}
+		intended.question = fmt.Sprintf("%s: this management cluster unpauses the Clusters, and manages the hosts from now "+
+			"on. If the other management cluster runs, BMO acts on each host twice.", strings.Join(intended.objects, ", "))
+		return intended, nil, nil
+	})
+	if !confirmed || err != nil {
 		return err
 	}
 	for _, each := range claims {
@@ -167,6 +162,20 @@ func (c *recovery) takeOver(ctx context.Context) error {
 		return err
 	}
 	return c.finish(ctx, c.source)
+}
+
+// planTakeover reads both sides, and returns the Metal3Clusters that take over and their paused Clusters, or obstacles.
+func (c *recovery) planTakeover(ctx context.Context) ([]claim, *scope, []pivot.Obstacle, error) {
+	here, there, err := c.seeBoth(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	claims, refusals := takeover(here, there)
+	if len(refusals) > 0 {
+		return nil, nil, refusals, nil
+	}
+	paused, refusals, err := c.pausedOf(ctx, claims)
+	return claims, paused, refusals, err
 }
 
 // pausedOf returns the paused Clusters of the claims, or why they must stay paused.

@@ -44,33 +44,51 @@ func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.Confi
 
 // forget removes the record of objects that moved away from the source.
 func (c *forgetting) forget(ctx context.Context) error {
-	kept, departed, err := c.source.departed(ctx, c.where.namespace)
-	if err != nil || kept == nil {
-		c.done.Done = err == nil
-		return err
-	}
-	var there *sight
-	if c.target != nil {
-		if there, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
-			return err
+	var chosen forgotten
+	confirmed, err := c.confirmPlan(func() (planned intent, err error) {
+		chosen, err = c.plan(ctx)
+		if len(chosen.names) > 0 {
+			planned = intent{objects: chosen.names, question: fmt.Sprintf("%s can be created in namespace %s again. If another "+
+				"cluster manages them, BMO here reboots them.", pivot.Enumerate(chosen.names), c.where.namespace)}
 		}
-	}
-	forgotten, rest, refusals := forgetful(departed, c.host, there)
-	if len(refusals) > 0 {
-		return c.refuse(targetSide, refusals...)
-	}
-	question := fmt.Sprintf("%s can be created in namespace %s again. If another cluster manages them, BMO here reboots "+
-		"them.", pivot.Enumerate(forgotten), c.where.namespace)
-	if err := c.ask(question); err != nil {
+		return planned, err
+	}, func() error { return nil })
+	if !confirmed || err != nil {
 		return err
 	}
-	err = c.act(func() error { return c.write(ctx, kept, rest) }, "Forgot %s", pivot.Enumerate(forgotten))
+	if len(chosen.names) > 0 {
+		err = c.act(func() error { return c.write(ctx, chosen) }, "Forgot %s", pivot.Enumerate(chosen.names))
+	}
 	c.done.Done = err == nil
 	return err
 }
 
+// forgotten are the objects to forget, and the record without them.
+type forgotten struct {
+	names []string
+	kept  *corev1.ConfigMap
+	rest  pivot.Departure
+}
+
+// plan reads both clusters, and returns the objects to forget. It adds obstacles.
+func (c *forgetting) plan(ctx context.Context) (forgotten, error) {
+	kept, departed, err := c.source.departed(ctx, c.where.namespace)
+	if err != nil || kept == nil {
+		return forgotten{}, err
+	}
+	var there *sight
+	if c.target != nil {
+		if there, err = c.target.lookLeniently(ctx, c.where.namespace); err != nil {
+			return forgotten{}, err
+		}
+	}
+	names, rest, refusals := forgetful(departed, c.host, there)
+	return forgotten{names, kept, rest}, c.refuse(targetSide, refusals...)
+}
+
 // write writes the remaining record. It deletes the ConfigMap of an empty record.
-func (c *forgetting) write(ctx context.Context, kept *corev1.ConfigMap, rest pivot.Departure) error {
+func (c *forgetting) write(ctx context.Context, chosen forgotten) error {
+	kept, rest := chosen.kept, chosen.rest
 	if len(rest.Hosts)+len(rest.Infras) == 0 {
 		return client.IgnoreNotFound(c.source.client.Delete(ctx, kept, client.Preconditions{
 			UID: &kept.UID, ResourceVersion: &kept.ResourceVersion,
@@ -89,7 +107,7 @@ func (c *forgetting) write(ctx context.Context, kept *corev1.ConfigMap, rest piv
 //	a host             any other, or not known               that host
 //	none               any other, or not known               all hosts and Metal3Clusters
 func forgetful(departed pivot.Departure, host string, there *sight,
-) (forgotten []string, rest pivot.Departure, refusals []pivot.Obstacle) {
+) (chosen []string, rest pivot.Departure, refusals []pivot.Obstacle) {
 	rest = pivot.Departure{Infras: map[string]pivot.Epoch{}}
 	var names []string
 	var hosts []pivot.DepartedHost
@@ -97,7 +115,7 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 		names = append(names, each.Name)
 		if host == "" || each.Name == host {
 			hosts = append(hosts, each)
-			forgotten = append(forgotten, "BareMetalHost "+each.Name)
+			chosen = append(chosen, "BareMetalHost "+each.Name)
 		} else {
 			rest.Hosts = append(rest.Hosts, each)
 		}
@@ -107,16 +125,16 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 		rest.Infras, infras = departed.Infras, nil
 	}
 	for _, name := range infras {
-		forgotten = append(forgotten, "Metal3Cluster "+name)
+		chosen = append(chosen, "Metal3Cluster "+name)
 	}
-	if len(forgotten) == 0 {
+	if len(chosen) == 0 {
 		return nil, departed, []pivot.Obstacle{pivot.AboutNamed("BareMetalHost", "", host).Blocks(pivot.CodeWrongStage,
 			"use one of: "+strings.Join(names, ", "), "BareMetalHost %s is not among the hosts that moved away", host)}
 	}
 	if there != nil {
 		refusals = managedThere(hosts, infras, there)
 	}
-	return forgotten, rest, refusals
+	return chosen, rest, refusals
 }
 
 // managedThere returns obstacles for objects to forget that are in the other cluster.

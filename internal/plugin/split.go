@@ -35,8 +35,9 @@ func contradictions(source, target *scope, running bool) []pivot.Obstacle {
 			pivot.Enumerate(stayed))}
 	case newer != "" && !running:
 		return []pivot.Obstacle{pivot.AboutNamed("Metal3Cluster", source.namespace, newer).Blocks(
-			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there", "Metal3Cluster %s of the target "+
-				"has a newer move epoch than that of the source, and its Cluster is paused", newer)}
+			pivot.CodeMoveUnclear, "the target managed it last, so unpause the Cluster there with pivot unpause",
+			"Metal3Cluster %s of the target has a newer move epoch than that of the source, and its Cluster is paused",
+			newer)}
 	case running && (newer == "" && len(moved) == 0 || len(stayed) > 0):
 		return []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
 			"find out which cluster manages the hosts, and pause the Cluster in the other one",

@@ -34,66 +34,77 @@ func setupYield(set *pflag.FlagSet) runner {
 
 // yield writes or removes the key of a cluster in ConfigMap ironic-handover.
 func (c *yielding) yield(ctx context.Context) error {
-	here, err := c.source.lookLeniently(ctx, c.where.namespace)
-	if lacksKind(err) {
-		// A new management cluster has no kinds of the provider yet.
-		here, err = &sight{namespace: c.where.namespace}, nil
-	}
-	if err != nil {
+	var found notice
+	confirmed, err := c.confirmPlan(func() (planned intent, err error) {
+		found, planned, err = c.plan(ctx)
+		return planned, err
+	}, func() error { return nil })
+	if !confirmed || err != nil {
 		return err
 	}
-	var there *sight
-	if c.target != nil {
-		if there, err = c.target.look(ctx, c.where.namespace); err != nil {
-			return err
-		}
-	}
-	if c.clusterID, err = chooseClusterID(c.clusterID, there); err != nil {
-		return err
-	}
-	notice := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
-	err = c.source.client.Get(ctx, key, notice)
-	if client.IgnoreNotFound(err) != nil {
-		return c.source.blind(fmt.Errorf("reading ConfigMap %s: %w", key, err))
-	}
-	_, yields := notice.Data[c.clusterID]
-	if yields != c.undo {
-		c.done.Done = true
-		return nil
-	}
-	if refusals := yieldObstacles(c.clusterID, c.undo, here, there); len(refusals) > 0 {
-		c.done.Refusals = append(c.done.Refusals, refusals...)
-		return nil
-	}
-	if c.undo {
-		err = c.takeBack(ctx, key)
-	} else {
-		err = c.giveWay(ctx, key, apierrors.IsNotFound(err))
+	switch {
+	case found.yields != c.undo:
+	case c.undo:
+		err = c.act(func() error { return handover.New(c.source.client).Tell(ctx, c.clusterID, false) },
+			"Removed clusterID %s from ConfigMap %s: the Ironic of this management cluster takes the VIP",
+			c.clusterID, noticeKey())
+	default:
+		err = c.act(func() error { return c.write(ctx, !found.exists) },
+			"Wrote clusterID %s into ConfigMap %s: the Ironic of this management cluster does not take the VIP",
+			c.clusterID, noticeKey())
 	}
 	c.done.Done = err == nil
 	return err
 }
 
-// giveWay writes the key.
-func (c *yielding) giveWay(ctx context.Context, key client.ObjectKey, isNew bool) error {
-	question := fmt.Sprintf("The Ironic of this management cluster does not take the VIP of clusterID %s.", c.clusterID)
-	if err := c.ask(question); err != nil {
-		return err
-	}
-	return c.act(func() error { return c.write(ctx, isNew) },
-		"Wrote clusterID %s into ConfigMap %s: the Ironic of this management cluster does not take the VIP", c.clusterID, key)
+// notice is the observed ConfigMap ironic-handover. Yields is true if it has the key of the cluster.
+type notice struct{ exists, yields bool }
+
+func noticeKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: handover.Namespace, Name: handover.Name}
 }
 
-// takeBack removes the key.
-func (c *yielding) takeBack(ctx context.Context, key client.ObjectKey) error {
-	question := fmt.Sprintf("The Ironic of this management cluster takes the VIP of clusterID %s as soon as it is "+
-		"healthy. The database of the Ironic that has the VIP is lost.", c.clusterID)
-	if err := c.ask(question); err != nil {
-		return err
+// plan reads both clusters, and returns the planned work. It adds obstacles.
+func (c *yielding) plan(ctx context.Context) (notice, intent, error) {
+	here, there, err := c.read(ctx)
+	if err != nil {
+		return notice{}, intent{}, err
 	}
-	return c.act(func() error { return handover.New(c.source.client).Tell(ctx, c.clusterID, false) },
-		"Removed clusterID %s from ConfigMap %s: the Ironic of this management cluster takes the VIP", c.clusterID, key)
+	if c.clusterID, err = chooseClusterID(c.clusterID, there); err != nil {
+		return notice{}, intent{}, err
+	}
+	content := &corev1.ConfigMap{}
+	err = c.source.client.Get(ctx, noticeKey(), content)
+	if client.IgnoreNotFound(err) != nil {
+		return notice{}, intent{}, c.source.blind(fmt.Errorf("reading ConfigMap %s: %w", noticeKey(), err))
+	}
+	_, yields := content.Data[c.clusterID]
+	found := notice{exists: err == nil, yields: yields}
+	if yields != c.undo {
+		return found, intent{}, nil
+	}
+	c.done.Refusals = append(c.done.Refusals, yieldObstacles(c.clusterID, c.undo, here, there)...)
+	planned := intent{objects: []string{c.clusterID}, question: fmt.Sprintf(
+		"The Ironic of this management cluster does not take the VIP of clusterID %s.", c.clusterID)}
+	if c.undo {
+		planned.question = fmt.Sprintf("The Ironic of this management cluster takes the VIP of clusterID %s as soon as it "+
+			"is healthy. The database of the Ironic that has the VIP is lost.", c.clusterID)
+	}
+	return found, planned, nil
+}
+
+// read reads the namespace on both sides. There is nil if the target is not named.
+func (c *yielding) read(ctx context.Context) (here, there *sight, err error) {
+	here, err = c.source.lookLeniently(ctx, c.where.namespace)
+	if lacksKind(err) {
+		// A new management cluster has no kinds of the provider yet.
+		here, err = &sight{namespace: c.where.namespace}, nil
+	}
+	if err != nil || c.target == nil {
+		return here, nil, err
+	}
+	there, err = c.target.look(ctx, c.where.namespace)
+	return here, there, err
 }
 
 // write writes the key. Before Ironic is installed there is neither a namespace nor a ConfigMap.

@@ -239,7 +239,7 @@ func describeDemotion(c *clusters) {
 		available(ctx, c.target, 0)
 		DeferCleanup(func(ctx context.Context) { available(ctx, c.target, 1) })
 		Expect(c.run(ctx, w.namespace, "demote")).To(end(1, "Ironic endpoint: Conductor x answers",
-			"complete the move, or unpause the Cluster", "the manager of this provider does not run"))
+			"complete the move with pivot resume, or use pivot unpause", "the manager of this provider does not run"))
 		c.expectReplicas(ctx, key, 1, "")
 	})
 

@@ -27,12 +27,6 @@ func describeKeeping(c *clusters) {
 	keep := func(ctx context.Context, host, flags string) ran {
 		return runOn(ctx, c.source.Kubeconfig, "", w.namespace, fmt.Sprintf("keep --host=%s %s", host, flags))
 	}
-	get := func(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
-		GinkgoHelper()
-		host := &bmov1alpha1.BareMetalHost{}
-		Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
-		return host
-	}
 	begin := func(ctx context.Context) {
 		GinkgoHelper()
 		w = settle(ctx, c.source, stage.Namespace(ctx, c.source))
@@ -69,16 +63,16 @@ func describeKeeping(c *clusters) {
 		Expect(keep(ctx, "claimed", "")).To(end(1, "BareMetalHost claimed lost its status", "wait until its Node joins"))
 		for _, name := range []string{"unclaimed", "reserved"} {
 			Expect(keep(ctx, name, "")).To(end(0, "Done."))
-			Expect(get(ctx, name).Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
+			Expect(w.host(ctx, name).Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
 		}
 		Expect(keep(ctx, "own", "--yes=false")).To(end(1, "not confirmed: nothing was done"))
 		Expect(keep(ctx, "own", "--dry-run")).To(end(0, "Dry run: Changed BareMetalHost own"))
-		Expect(get(ctx, "own").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
+		Expect(w.host(ctx, "own").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
 
 		told := keep(ctx, "own", "-o json")
 		Expect(told).To(end(0))
 		Expect(told.decode()).To(And(HaveKeyWithValue("kind", "PivotKeep"), HaveKeyWithValue("done", true)))
-		Expect(get(ctx, "own").Annotations).To(And(Not(HaveKey(bmov1alpha1.PausedAnnotation)),
+		Expect(w.host(ctx, "own").Annotations).To(And(Not(HaveKey(bmov1alpha1.PausedAnnotation)),
 			HaveKeyWithValue(bmov1alpha1.StatusAnnotation, MatchJSON(`{"operationalStatus": "OK", "errorMessage": "",
 				"errorCount": 0, "poweredOn": true, "provisioning": {"state": "provisioned", "ID": "",
 				"image": {"url": "`+image+`", "checksum": "x"}}}`))))
@@ -98,11 +92,11 @@ func describeKeeping(c *clusters) {
 		free.Status.Provisioning.State = bmov1alpha1.StateAvailable
 		w.create(ctx, outdated("same", image), outdated("other", "http://images.example/y.img"), free)
 		Expect(keep(ctx, "free", "")).To(end(0, "Done."))
-		Expect(get(ctx, "free").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
+		Expect(w.host(ctx, "free").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))
 		Expect(keep(ctx, "other", "")).To(end(1, "does not run the image of its spec, so BMO would wipe it"))
-		Expect(get(ctx, "other").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
+		Expect(w.host(ctx, "other").Annotations).To(HaveKey(bmov1alpha1.StatusAnnotation))
 		Expect(keep(ctx, "same", "")).To(end(0, "Done."))
-		Expect(get(ctx, "same").Annotations).To(And(HaveKey(bmov1alpha1.PausedAnnotation),
+		Expect(w.host(ctx, "same").Annotations).To(And(HaveKey(bmov1alpha1.PausedAnnotation),
 			Not(HaveKey(bmov1alpha1.StatusAnnotation)), Not(HaveKey(infrav1.StatusOriginAnnotation))))
 	})
 
@@ -113,17 +107,17 @@ func describeKeeping(c *clusters) {
 		w.create(ctx, half)
 		credentials := build.ControllerSecret(half, build.OwnedBy(half))
 		w.create(ctx, credentials)
-		Expect(w.client.Delete(ctx, get(ctx, "half"))).To(Succeed())
-		old := get(ctx, "half")
+		Expect(w.client.Delete(ctx, w.host(ctx, "half"))).To(Succeed())
+		old := w.host(ctx, "half")
 
 		backup := filepath.Join(GinkgoT().TempDir(), "half.yaml")
 		Expect(os.WriteFile(backup, []byte("of an earlier try"), 0o600)).To(Succeed())
 		Expect(keep(ctx, "half", "--backup="+backup)).To(end(2, "file exists", "use another --backup"))
-		Expect(get(ctx, "half").UID).To(Equal(old.UID), "nothing is removed before it is saved")
+		Expect(w.host(ctx, "half").UID).To(Equal(old.UID), "nothing is removed before it is saved")
 
 		Expect(os.Remove(backup)).To(Succeed())
 		Expect(keep(ctx, "half", "--backup="+backup)).To(end(0, "Saved 2 objects in "+backup, "Done."))
-		fresh := get(ctx, "half")
+		fresh := w.host(ctx, "half")
 		Expect(fresh.UID).NotTo(Equal(old.UID))
 		Expect(fresh.DeletionTimestamp).To(BeNil())
 		Expect(fresh.Spec).To(Equal(old.Spec))

@@ -86,6 +86,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeSides(c)
 		describeUnpausing(c)
 		describeChanges(c)
+		describeLateChanges(c)
 		describeWaiting(c)
 	})
 })
@@ -277,6 +278,13 @@ type world struct {
 
 func (w world) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+func (w world) host(ctx context.Context, name string) *bmov1alpha1.BareMetalHost {
+	GinkgoHelper()
+	host := &bmov1alpha1.BareMetalHost{}
+	Expect(w.client.Get(ctx, w.key(name), host)).To(Succeed())
+	return host
 }
 
 func (w world) create(ctx context.Context, objects ...client.Object) {

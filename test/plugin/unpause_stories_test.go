@@ -22,135 +22,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
-// answering starts a command on the source at a terminal. The returned function answers its question.
-func (c *clusters) answering(ctx context.Context, w world, arguments string) (started, func(string)) {
-	GinkgoHelper()
-	return c.answeringTo(ctx, "", w, arguments)
-}
-
-// answeringTo starts a command on both clusters at a terminal. The target is a kubeconfig, or empty.
-func (c *clusters) answeringTo(ctx context.Context, target string, w world, arguments string) (started, func(string)) {
-	GinkgoHelper()
-	person, program := openTerminal()
-	s := startAt(ctx, program, commandLine(c.source.Kubeconfig, target, w.namespace, arguments+" --yes=false"))
-	return s, func(answer string) {
-		GinkgoHelper()
-		s.tells("Type yes to continue: ")
-		_, err := person.WriteString(answer + "\n")
-		Expect(err).NotTo(HaveOccurred())
-	}
-}
-
-// describeChanges has the stories of objects that change before the user answers the question of a command.
-func describeChanges(c *clusters) {
-	stuck := func(ctx context.Context) world {
-		w := world{client: c.source.Client, namespace: stage.Namespace(ctx, c.source)}
-		w.leaveNoHosts()
-		for _, name := range []string{"stuck", "other"} {
-			w.create(ctx, build.Host(name, build.Available(), build.Paused(infrav1.HostPausedByProvider)))
-		}
-		return w
-	}
-
-	It("does what the user confirms", func(ctx context.Context) {
-		w := stuck(ctx)
-		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
-		answer("yes")
-		unpause.ends(0, "BareMetalHost other; BareMetalHost stuck of namespace", "Unpaused BareMetalHost stuck", "Done.")
-	})
-
-	It("unpauses no host if another host was created since the question", func(ctx context.Context) {
-		w := stuck(ctx)
-		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
-		unpause.tells("Type yes")
-		w.create(ctx, build.Host("third", build.Available(), build.Paused(infrav1.HostPausedByProvider)))
-		answer("yes")
-		unpause.ends(1, "the confirmed objects changed in the meantime: run the command again", "Now: BareMetalHost other; "+
-			"BareMetalHost stuck; BareMetalHost third")
-		Expect(w.hosts(ctx)).To(HaveEach(HaveField("Annotations", HaveKey(bmov1alpha1.PausedAnnotation))))
-	})
-
-	It("keeps a Cluster paused that another management cluster has claimed since the question", func(ctx context.Context) {
-		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
-		w.pause(ctx)
-		unpause, answer := c.answering(ctx, w, "unpause")
-		unpause.tells("Type yes")
-		w.superseded(ctx)
-		answer("yes")
-		unpause.ends(1, "another management cluster manages Cluster cluster")
-		Expect(w.isPaused(ctx)).To(BeTrue())
-	})
-
-	It("keeps block-move if the manager was installed since the question", func(ctx context.Context) {
-		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
-		DeferCleanup(func(ctx context.Context) { c.scaleManager(ctx, true, true) })
-		c.scaleManager(ctx, false, false)
-		unblock, answer := c.answering(ctx, w, "unblock")
-		unblock.tells("Type yes")
-		c.scaleManager(ctx, true, true)
-		answer("yes")
-		unblock.ends(1, "the manager of this provider runs")
-		infra := &infrav1.Metal3Cluster{}
-		Expect(w.client.Get(ctx, w.key(clusterName), infra)).To(Succeed())
-		Expect(infra.Annotations).To(HaveKey(infrav1.BlockMoveAnnotation))
-	})
-
-	It("does not abort a move whose Cluster was unpaused in the target since the question", func(ctx context.Context) {
-		_, source, target := c.halfMoved(ctx)
-		abort, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, "abort")
-		abort.tells("Type yes")
-		target.unpauseCluster(ctx)
-		target.changeInfra(ctx, epoch("2"))
-		answer("yes")
-		abort.ends(1, "not done: the course of the move changed in the meantime", "Now: Arrived")
-		Expect(source.isPaused(ctx)).To(BeTrue())
-		Expect(target.hosts(ctx)).To(HaveLen(1))
-	})
-
-	It("removes no object of the source that the target has lost since the question", func(ctx context.Context) {
-		_, source, target := c.halfMoved(ctx)
-		target.unpauseCluster(ctx)
-		target.changeInfra(ctx, epoch("2"))
-		for _, command := range []string{"resume", "clean"} {
-			run, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, command)
-			run.tells("6 objects are removed in the source. Type yes")
-			target.discard(ctx, &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
-			answer("yes")
-			run.ends(1, "Metal3Machine machine of the source is not in the target")
-			target.create(ctx, build.Metal3Machine("machine", clusterName))
-		}
-		Expect(source.hosts(ctx)).To(HaveLen(1))
-	})
-
-	It("keeps a Cluster of the target paused that has lost a Machine since the question", func(ctx context.Context) {
-		_, source, target := c.halfMoved(ctx)
-		target.changeInfra(ctx, func(infra *infrav1.Metal3Cluster) {
-			metav1.SetMetaDataAnnotation(&infra.ObjectMeta, infrav1.MoveInventoryAnnotation,
-				pivot.Inventory{"Machine": {"machine"}}.String())
-		})
-		source.discard(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "host-bmc"}})
-		resume, answer := c.answeringTo(ctx, c.target.Kubeconfig, source, "resume")
-		answer("yes")
-		resume.tells("Cluster cluster of namespace " + source.namespace + " are unpaused in the target. Type yes")
-		target.discard(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}})
-		answer("yes")
-		resume.ends(1, "Machine machine existed when clusterctl began to copy")
-		Expect(target.isPaused(ctx)).To(BeTrue())
-	})
-
-	It("discards no host that BMO manages since the question", func(ctx context.Context) {
-		w, stale := c.stale(ctx)
-		backup := filepath.Join(GinkgoT().TempDir(), "stale.yaml")
-		discard, answer := c.answering(ctx, w, "discard --host stale --backup "+backup)
-		discard.tells("Type yes")
-		stage.Change(ctx, w.client, client.ObjectKeyFromObject(stale), &bmov1alpha1.BareMetalHost{},
-			func(host *bmov1alpha1.BareMetalHost) { delete(host.Annotations, bmov1alpha1.PausedAnnotation) })
-		answer("yes")
-		discard.ends(1, "BareMetalHost stale is not paused, so BMO manages it")
-		Expect(backup).NotTo(BeAnExistingFile())
-	})
-}
-
 // scaleManager sets whether the Deployment of the manager in the source requires a Pod, and whether it has one.
 func (c *clusters) scaleManager(ctx context.Context, wants, has bool) {
 	GinkgoHelper()
@@ -190,12 +61,6 @@ func (c *clusters) stale(ctx context.Context) (world, *bmov1alpha1.BareMetalHost
 func describeUnpausing(c *clusters) {
 	alone := func(ctx context.Context, w world, arguments string) ran {
 		return runOn(ctx, c.source.Kubeconfig, "", w.namespace, arguments)
-	}
-	host := func(ctx context.Context, w world, name string) *bmov1alpha1.BareMetalHost {
-		GinkgoHelper()
-		read := &bmov1alpha1.BareMetalHost{}
-		Expect(w.client.Get(ctx, w.key(name), read)).To(Succeed())
-		return read
 	}
 
 	It("unpauses a Cluster that no move has paused", func(ctx context.Context) {
@@ -254,7 +119,7 @@ func describeUnpausing(c *clusters) {
 			metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.IronicClusterIDAnnotation, "elsewhere")
 		})
 		departed := pivot.Departure{Infras: map[string]pivot.Epoch{clusterName: 1}}
-		departed.Enter([]*bmov1alpha1.BareMetalHost{host(ctx, w, "left")})
+		departed.Enter([]*bmov1alpha1.BareMetalHost{w.host(ctx, "left")})
 		w.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: pivot.DepartureName}, Data: departed.Data()})
 		Expect(alone(ctx, w, "unpause --host x")).To(end(1, "BareMetalHost x does not exist"))
 		Expect(alone(ctx, w, "unpause --host stuck --all-hosts")).To(end(2, "exclude one another"))
@@ -264,11 +129,11 @@ func describeUnpausing(c *clusters) {
 		Expect(alone(ctx, w, "unpause --host stuck,other")).To(end(0, "Unpaused BareMetalHost other",
 			"Unpaused BareMetalHost stuck", "Done."))
 		for _, name := range []string{"stuck", "other"} {
-			Expect(host(ctx, w, name).Annotations).NotTo(Or(HaveKey(bmov1alpha1.PausedAnnotation),
+			Expect(w.host(ctx, name).Annotations).NotTo(Or(HaveKey(bmov1alpha1.PausedAnnotation),
 				HaveKey(infrav1.IronicClusterIDAnnotation)))
 		}
 		for _, name := range []string{"mine", "left"} {
-			Expect(host(ctx, w, name).Annotations).To(HaveKey(bmov1alpha1.PausedAnnotation))
+			Expect(w.host(ctx, name).Annotations).To(HaveKey(bmov1alpha1.PausedAnnotation))
 		}
 		Expect(alone(ctx, w, "unpause --host stuck")).To(end(0, "Nothing to do."))
 	})
@@ -281,7 +146,7 @@ func describeUnpausing(c *clusters) {
 		Expect(alone(ctx, w, "discard --host host")).To(end(1, "BareMetalHost host is not paused, so BMO manages it"))
 		Expect(alone(ctx, w, "discard --host stale --yes=false")).To(end(1, "not confirmed", "keeps its power and its disks"))
 		Expect(alone(ctx, w, "discard --host stale --dry-run")).To(end(0, "Dry run: Saved 2 objects"))
-		Expect(host(ctx, w, "stale").DeletionTimestamp).To(BeNil())
+		Expect(w.host(ctx, "stale").DeletionTimestamp).To(BeNil())
 		told := alone(ctx, w, "discard --host stale -o json --backup "+backup)
 		Expect(told).To(end(0))
 		Expect(told.decode()).To(And(HaveKeyWithValue("kind", "PivotDiscard"), HaveKeyWithValue("done", true)))
@@ -302,12 +167,12 @@ func describeUnpausing(c *clusters) {
 		Expect(alone(ctx, w, "allow-busy --host host")).To(end(1, "is not busy"))
 		Expect(c.run(ctx, w.namespace, "preflight")).To(end(1, "host cleaning is deprovisioning"))
 		Expect(alone(ctx, w, "allow-busy --host cleaning -o yaml")).To(end(0, "kind: PivotAllowBusy"))
-		Expect(host(ctx, w, "cleaning").Annotations).To(HaveKey(infrav1.MoveWhileBusyAnnotation))
+		Expect(w.host(ctx, "cleaning").Annotations).To(HaveKey(infrav1.MoveWhileBusyAnnotation))
 		told := c.run(ctx, w.namespace, "preflight")
 		Expect(told.text).NotTo(ContainSubstring("host cleaning"))
 		Expect(alone(ctx, w, "allow-busy --host cleaning")).To(end(0, "Nothing to do."))
 		Expect(alone(ctx, w, "allow-busy --host cleaning --undo")).To(end(0, "Let the move wait for BareMetalHost cleaning"))
-		Expect(host(ctx, w, "cleaning").Annotations).NotTo(HaveKey(infrav1.MoveWhileBusyAnnotation))
+		Expect(w.host(ctx, "cleaning").Annotations).NotTo(HaveKey(infrav1.MoveWhileBusyAnnotation))
 	})
 
 	It("removes block-move for CAPM3, and not while the manager runs", func(ctx context.Context) {
