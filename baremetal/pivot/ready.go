@@ -96,7 +96,7 @@ type EndpointFacts struct {
 	NodesUnknown string
 }
 
-// AddDefinition adds a CRD and its labels.
+// AddDefinition adds a CRD and its labels. All CRDs are added before the first judgement.
 func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 	for _, label := range MissingLabels(name, labels) {
 		f.MissingLabels = append(f.MissingLabels, name+": "+label)
@@ -105,7 +105,6 @@ func (f *MoveFacts) AddDefinition(name string, labels map[string]string) {
 		f.definitions = map[string]bool{}
 	}
 	_, labelled := labels[infrav1.DiscoverLabel]
-	f.owners = nil
 	// The missing label of a CRD of BMO is an obstacle already.
 	f.definitions[name] = labelled || len(MoveLabels(name)) > 0
 }

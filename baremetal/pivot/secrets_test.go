@@ -227,6 +227,17 @@ func TestLeftBehind(t *testing.T) {
 				}})
 			}, nil, false,
 		},
+		"WithoutLabel": {
+			"a missing label of BMO is one obstacle, not one more for each object of the kind", func(f *pivot.MoveFacts) {
+				f.AddDefinition("firmwareschemas.metal3.io", nil)
+				f.Secrets["host-bmc"] = movesBy(metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "metal3.io/v1alpha1", Kind: "FirmwareSchema", Name: "schema"},
+				}})
+			}, []string{
+				"CustomResourceDefinition firmwareschemas.metal3.io: clusterctl.cluster.x-k8s.io is missing: set this label, or run " +
+					"the manager with --keep-move-labels",
+			}, false,
+		},
 		"Above": {
 			"a Cluster or Machine does not move without its owner, nor do its dependents", func(f *pivot.MoveFacts) {
 				cluster, machine := build.Cluster("c", build.InfrastructureReady()), build.Machine("m", "c")

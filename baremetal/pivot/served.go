@@ -24,7 +24,7 @@ func AwaitsIronic(host *bmov1alpha1.BareMetalHost, around []Neighbour) string {
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	brought := host.Annotations[infrav1.IronicClusterIDAnnotation]
 	proves := func(other Neighbour) bool { return other.Endpoint && other.Verified && other.ClusterID == brought }
-	if !paused || brought == "" || host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) ||
+	if !paused || host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) ||
 		slices.ContainsFunc(around, proves) {
 		return ""
 	}
