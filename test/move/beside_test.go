@@ -40,14 +40,14 @@ func (s story) atNight() story {
 // polls every five seconds, and for hosts that must not change. Stories that disturb no other story run in parallel.
 // Stories that kill managers or cut connections run one after the other, in clusters of their own.
 func describeStories(whole, broken *clusters) {
-	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole),
+	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole), inspectedAgain(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
 	// An Ironic endpoint serves the hosts of other namespaces, which wait for it in the target. So the stories with an
 	// endpoint run last.
 	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), survival(whole),
 		[]story{chaosOfHandovers(whole).atNight()}))
 	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken),
-		laterReleases(broken), endpoints(broken), fences(broken)))
+		laterReleases(broken), builtImages(broken), endpoints(broken), fences(broken)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {

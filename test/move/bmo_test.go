@@ -61,6 +61,9 @@ type bmo struct {
 	ironic          ironicapi.Endpoint
 	kernel, ramdisk string
 
+	// flags are additional arguments from the next start on.
+	flags []string
+
 	program, health string
 	webhook         env.WebhookServer
 
@@ -112,9 +115,9 @@ func (b *bmo) start(ctx context.Context) {
 	b.starts++
 	b.process, err = b.side.server.Group().Start(process.Program{
 		Name: fmt.Sprintf("bmo-%d", b.starts), Path: b.program,
-		Args: []string{
+		Args: append([]string{
 			"-dev", "-metrics-addr=0", "-health-addr=" + b.health, fmt.Sprintf("-webhook-port=%d", b.webhook.Port),
-		},
+		}, b.flags...),
 		Env: []string{
 			"KUBECONFIG=" + b.side.credentials(account, "bmo"), "TMPDIR=" + b.folder, "POD_NAMESPACE=" + bmoNamespace,
 			"METAL3_AUTH_ROOT_DIR=" + filepath.Dir(access), "IRONIC_ENDPOINT=" + b.ironic.URL,

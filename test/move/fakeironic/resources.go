@@ -2,6 +2,7 @@ package fakeironic
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -155,14 +156,20 @@ func (s *Server) inventory(node *record, _ *http.Request) (int, any) {
 			address = one.Address
 		}
 	}
+	interfaces := []map[string]any{
+		{"name": "eth0", "mac_address": address, "ipv4_address": "172.22.0.20", "speed_mbps": 10000},
+	}
+	for i, card := range node.cards {
+		interfaces = append(interfaces, map[string]any{"name": fmt.Sprintf("eth%d", i+1), "mac_address": card})
+	}
 	return http.StatusOK, map[string]any{
 		"inventory": map[string]any{
-			"cpu":      map[string]any{"architecture": "x86_64", "count": 2, "frequency": "2400.0", "flags": []string{"b", "a"}},
-			"memory":   map[string]any{"physical_mb": 2048},
-			"hostname": "fake",
-			"interfaces": []map[string]any{
-				{"name": "eth0", "mac_address": address, "ipv4_address": "172.22.0.20", "speed_mbps": 10000},
+			"cpu": map[string]any{
+				"architecture": "x86_64", "count": 2, "frequency": "2400.0", "flags": []string{"b", "a"},
 			},
+			"memory":        map[string]any{"physical_mb": 2048},
+			"hostname":      "fake",
+			"interfaces":    interfaces,
 			"disks":         []map[string]any{{"name": "/dev/sda", "size": 1 << 30}},
 			"system_vendor": map[string]any{"manufacturer": "fake"},
 		},

@@ -67,6 +67,9 @@ type record struct {
 
 	inventory bool
 
+	// cards are the MAC addresses of network cards besides the first.
+	cards []string
+
 	// looks counts the requests for the node.
 	looks int
 }
@@ -143,6 +146,15 @@ func (s *Server) Node(name string) (nodes.Node, bool) {
 		return nodes.Node{}, false
 	}
 	return found.Node, true
+}
+
+// AddCard adds a network card to the machine of the node with the name. An inspection finds it.
+func (s *Server) AddCard(name, address string) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if found := s.find(name); found != nil {
+		found.cards = append(found.cards, address)
+	}
 }
 
 // Looks returns the number of requests for the node with the name, by name or by ID.
