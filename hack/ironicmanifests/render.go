@@ -2,21 +2,13 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"fmt"
-	"math/big"
-	"net"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
 )
 
 // Names in the hand-written part of config/ironic.
@@ -95,32 +87,14 @@ func renderFor(described infrav1.Ironic, certificates controlplane.Certificates)
 	}, nil
 }
 
-// throwaway returns a self-signed certificate, because the renderer requires one.
+// throwaway returns a certificate that nobody trusts, because the renderer requires one.
 func throwaway(addresses ...string) (controlplane.Certificates, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := certificates.NewAuthority("nobody")
 	if err != nil {
-		return controlplane.Certificates{}, fmt.Errorf("generating a key: %w", err)
+		return controlplane.Certificates{}, err
 	}
-	ips := make([]net.IP, len(addresses))
-	for i, address := range addresses {
-		ips[i] = net.ParseIP(address)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: ips,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return controlplane.Certificates{}, fmt.Errorf("signing a certificate: %w", err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return controlplane.Certificates{}, fmt.Errorf("encoding a key: %w", err)
-	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	server, err := authority.Server(addresses...)
 	return controlplane.Certificates{
-		Certificate: certificate, Authority: certificate,
-		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
-	}, nil
+		Certificate: server.Certificate, Authority: authority.Certificate(), Key: server.Key,
+	}, err
 }

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
 )
 
 // Port is the port for commands.
@@ -93,7 +95,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	certificate, err := newCertificate(a.Address, time.Now())
+	serving, trust, err := certificates.Serving(a.Address.String())
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("serving commands on %s: %w", address, err)
 	}
 	a.commands = newCommands(steps{a.Machine, a.download, a.book, a.Node}, a.Parameters.Token, a.Log)
-	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: certificate.serving()}
+	server := &http.Server{Handler: a.commands.handler(), ReadHeaderTimeout: time.Minute, TLSConfig: serving}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	defer func() {
@@ -116,7 +118,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}()
 	return a.beat(ctx, node, heartbeat{
 		CallbackURL: "https://" + address, Version: Version, Token: a.Parameters.Token,
-		Authority: string(certificate.authority),
+		Authority: string(trust),
 	}, ended)
 }
 

@@ -81,7 +81,7 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 		images:      map[string]*imageFile{},
 		sessions:    map[string]session{},
 	}
-	certificate, err := newCertificate()
+	certificate, _, err := certificates.Serving(network.Gateway4)
 	if err != nil {
 		return nil, fmt.Errorf("creating the certificate of BMCs: %w", err)
 	}
@@ -103,19 +103,6 @@ func Start(ctx context.Context, on Network) (*Server, error) {
 		server.running.Go(func() { _ = serving.Serve(listener) })
 	}
 	return server, nil
-}
-
-func newCertificate() (*tls.Config, error) {
-	authority, err := certificates.NewAuthority("board controllers")
-	if err != nil {
-		return nil, err
-	}
-	pair, err := authority.Server(network.Gateway4)
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{loaded}}, err
 }
 
 // Close ends the server and its connections. Running operations complete.

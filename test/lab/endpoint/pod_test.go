@@ -131,7 +131,7 @@ type world struct {
 func newWorld(t *testing.T, images map[string]image.Image) *world {
 	t.Helper()
 	addNetwork(t)
-	credentials, err := ironic.NewCredentials(time.Now(), virtualIP)
+	credentials, err := ironic.NewCredentials(virtualIP)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func (w *world) testAccess(t *testing.T) {
 }
 
 func (w *world) testAuthority(t *testing.T) {
-	foreign, err := ironic.NewCredentials(time.Now(), virtualIP)
+	foreign, err := ironic.NewCredentials(virtualIP)
 	if err != nil {
 		t.Fatal(err)
 	}

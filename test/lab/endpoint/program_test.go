@@ -43,7 +43,7 @@ func requireIronic(t *testing.T) image.Image {
 // TestConfigurationOfTheWebServer checks every configuration of the tests of package entry with the web server.
 func TestConfigurationOfTheWebServer(t *testing.T) {
 	packed := requireIronic(t)
-	credentials, err := ironic.NewCredentials(time.Now(), virtualIP)
+	credentials, err := ironic.NewCredentials(virtualIP)
 	if err != nil {
 		t.Fatal(err)
 	}

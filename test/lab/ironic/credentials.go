@@ -3,27 +3,17 @@ package ironic
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/certificates"
 )
-
-// validFor is the validity of the certificates of a lab, longer than any lab.
-const validFor = 30 * 24 * time.Hour
-
-// backdate is the tolerated delay of the clocks of machines.
-const backdate = time.Hour
 
 // requestTimeout is the time limit of one request to Ironic.
 const requestTimeout = time.Minute
@@ -38,65 +28,24 @@ type Credentials struct {
 	Certificate, Key []byte
 }
 
-// NewCredentials creates a random password, a certificate authority and a server certificate for the IP addresses. The
-// certificates are valid for 30 days from now.
-func NewCredentials(now time.Time, addresses ...netip.Addr) (Credentials, error) {
+// NewCredentials creates a random password, a certificate authority and a server certificate for the IP addresses.
+func NewCredentials(addresses ...netip.Addr) (Credentials, error) {
 	if len(addresses) == 0 {
 		return Credentials{}, errors.New("creating credentials: an address is required")
 	}
-	ca, caKey, err := newCertificate(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "lab-ironic-ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}, nil, nil, now)
+	authority, err := certificates.NewAuthority("lab-ironic-ca")
 	if err != nil {
-		return Credentials{}, fmt.Errorf("creating the certificate authority: %w", err)
+		return Credentials{}, err
 	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "lab-ironic"}, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	hosts := make([]string, len(addresses))
+	for i, address := range addresses {
+		hosts[i] = address.String()
 	}
-	for _, address := range addresses {
-		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
-	}
-	server, serverKey, err := newCertificate(template, ca, caKey, now)
-	if err != nil {
-		return Credentials{}, fmt.Errorf("creating the certificate of the server: %w", err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(serverKey)
-	if err != nil {
-		return Credentials{}, fmt.Errorf("encoding the server's key: %w", err)
-	}
+	server, err := authority.Server(hosts...)
 	return Credentials{
 		Username: "lab", Password: rand.Text(),
-		CA:          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}),
-		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Raw}),
-		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-	}, nil
-}
-
-// newCertificate creates a key and signs the template with the parent. A nil parent means a self-signed certificate.
-func newCertificate(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, now time.Time) (
-	*x509.Certificate, *ecdsa.PrivateKey, error,
-) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, err
-	}
-	template.SerialNumber = serial
-	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(validFor)
-	if parent == nil {
-		parent, parentKey = template, key
-	}
-	content, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	certificate, err := x509.ParseCertificate(content)
-	return certificate, key, err
+		CA: authority.Certificate(), Certificate: server.Certificate, Key: server.Key,
+	}, err
 }
 
 // Dialer opens a connection. A nil parameter means the network of this process.

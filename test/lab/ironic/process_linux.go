@@ -112,7 +112,7 @@ func prepare(options Options) (*Process, map[string][]byte, error) {
 	config.Port = port
 	credentials := options.Credentials
 	if credentials.Username == "" {
-		if credentials, err = NewCredentials(time.Now(), config.Address); err != nil {
+		if credentials, err = NewCredentials(config.Address); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -134,7 +134,7 @@ func (m *machine) wait(t *testing.T, reached func(*nodes.Node) bool) *nodes.Node
 
 func TestClientsAreChecked(t *testing.T) {
 	process := start(t, Options{})
-	foreign, err := NewCredentials(time.Now(), process.Config.Address)
+	foreign, err := NewCredentials(process.Config.Address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,15 @@
 // Package certificates creates the keys and certificates of programs on the loopback interface: servers, users of an
 // API server, and the key that signs service account tokens.
 //
-// All certificates are valid for a day. The package is for tests only: it has no revocation and no renewal, and
-// returns keys in plain text.
+// All certificates are valid for 30 days. The package is for tests and labs only: it has no revocation and no renewal,
+// and returns keys in plain text.
 package certificates
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// validity is longer than any test.
-	validity = 24 * time.Hour
+	// validity is longer than any test, and than a lab that a developer keeps running.
+	validity = 30 * 24 * time.Hour
 
 	// clockSkew is the time between the start of the validity and now.
 	clockSkew = time.Hour
@@ -93,6 +94,21 @@ func (a *Authority) User(name string, groups ...string) (Pair, error) {
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
+}
+
+// Serving returns the TLS configuration of a server on a host, with an authority of its own, and the certificate of
+// that authority in PEM format.
+func Serving(host string) (serving *tls.Config, trust []byte, err error) {
+	authority, err := NewAuthority("authority of " + host)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := authority.Server(host)
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{loaded}}, authority.Certificate(), err
 }
 
 // NewSigningKey creates a private key in PEM format that signs tokens. The public key can be derived from it.

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"net"
 	"slices"
 	"testing"
 
@@ -34,6 +36,24 @@ func TestServer(t *testing.T) {
 	}
 	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "elsewhere.example"}); err == nil {
 		t.Error("the certificate is valid for another host")
+	}
+}
+
+func TestServing(t *testing.T) {
+	serving, trust, err := certificates.Serving("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(trust) {
+		t.Fatal("the certificate of the authority cannot be parsed")
+	}
+	ours, theirs := net.Pipe()
+	server, client := tls.Server(ours, serving), tls.Client(theirs, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
+	ended := make(chan error, 1)
+	go func() { ended <- server.HandshakeContext(t.Context()) }()
+	if err := errors.Join(client.HandshakeContext(t.Context()), <-ended); err != nil {
+		t.Error(err)
 	}
 }
 
