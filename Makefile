@@ -6,8 +6,9 @@ SHELL := /usr/bin/env bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# Checkouts in different folders share the build cache of Go.
-export GOFLAGS := -trimpath $(GOFLAGS)
+# All programs, in all checkouts, share the packages in the build cache of Go: with those of Cluster API, which has this tag.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -tags=fieldsv1string $(GOFLAGS)
 
 # The version and the images of the release.
 VERSION ?= v1.15.0
@@ -40,7 +41,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/bmoearlier hack/capi hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/nodesearlier hack/tools hack/vuln
+MODULES := . hack/bmo hack/bmoearlier hack/capi hack/certmanager hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/nodesearlier hack/tools hack/vuln
 
 ##@ Daily
 
@@ -69,11 +70,11 @@ generate: ## Write deep copies, CRDs, roles, webhook manifests and parts of the 
 
 .PHONY: build
 build: ## Build the manager into out/bin
-	CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath -ldflags "$(LDFLAGS)" -o out/bin/manager .
+	go build -ldflags "$(LDFLAGS)" -o out/bin/manager .
 
 .PHONY: plugin
 plugin: ## Build the plugin of clusterctl and kubectl into out/bin
-	CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath -ldflags "$(LDFLAGS)" -o out/bin/clusterctl-metal3 ./cmd/clusterctl-metal3
+	go build -ldflags "$(LDFLAGS)" -o out/bin/clusterctl-metal3 ./cmd/clusterctl-metal3
 
 .PHONY: lint
 lint: ## Run the linters
@@ -126,7 +127,7 @@ fuzz: ## Fuzz the parsers of external data, for FUZZTIME each
 ##@ Lab
 
 .PHONY: demo
-demo: root release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts
+demo: root compiled release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts
 	@go run ./hack/demo
 
 .PHONY: demo-clean
@@ -134,8 +135,14 @@ demo-clean: root ## Remove the lab of a demo that was kept or killed
 	@go run ./hack/demo clean
 
 .PHONY: lab
-lab: root ## Build the files of the lab into the cache, unless they exist
+lab: root compiled ## Build the files of the lab into the cache, unless they exist
 	@go run ./test/lab/cmd/lab build && echo "lab: all files exist"
+
+# Most of the packages of the lab and of the demo are also in the programs of Cluster API, whose build shows its progress.
+.PHONY: compiled
+compiled:
+	@echo "==> the programs of Cluster API, which are built once"
+	@go run ./hack/binaries capi >/dev/null
 
 .PHONY: root
 root:

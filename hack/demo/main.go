@@ -32,9 +32,9 @@ const stopLimit = 3 * time.Minute
 
 const intro = `This demo
   needs    root, Linux with Debian's debootstrap (installed if missing), %d GiB of memory, 15 GiB of disk; the first run
-           builds Kubernetes and installs two Debian systems into a cache: 15 to 25 minutes; later ones are short
+           builds Kubernetes and installs two Debian systems into a cache: about 21 minutes; later ones are short
   makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
-           cloud-init, containerd, kubeadm, kubelet, Ironic and BMO; BMCs, agent and cert-manager are the lab's
+           cloud-init, containerd, kubeadm, kubelet, Ironic, BMO and cert-manager; BMCs and agent are the lab's
   shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; %s
   changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
            of this machine. It removes the lab at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it

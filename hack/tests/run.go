@@ -181,6 +181,10 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 ) error {
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
+	if s.race {
+		// The race detector is a C library.
+		program.Env = append(program.Env, "CGO_ENABLED=1")
+	}
 	// A session is one process group: go test does not send signals to the test binaries.
 	program.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	program.Cancel = func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGINT) }

@@ -19,7 +19,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/endpoint"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/image"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/machine"
 )
 
@@ -42,7 +41,6 @@ const (
 	// laterSuffix is the suffix of the version and the image of the later build.
 	laterSuffix = "-later"
 
-	issuerImage   = "lab.invalid/issuer:lab"
 	operatorImage = "lab.invalid/baremetal-operator:lab"
 
 	earlierOperatorImage = "lab.invalid/baremetal-operator:earlier"
@@ -78,10 +76,7 @@ func (l *Lab) programs() ([]program, error) {
 		return nil, err
 	}
 	version := " -X sigs.k8s.io/cluster-api/version.gitVersion=" + filepath.Base(l.options.Release)
-	programs := []program{
-		{name: "manager", source: ".", image: manager, path: "/manager", flags: version},
-		{name: "issuer", source: "./test/lab/issuer/cmd/issuer", image: issuerImage, path: issuer.Program},
-	}
+	programs := []program{{name: "manager", source: ".", image: manager, path: "/manager", flags: version}}
 	if l.options.Later {
 		programs = append(programs, program{
 			name: "manager" + laterSuffix, source: ".", image: manager + laterSuffix, path: "/manager",
@@ -145,6 +140,7 @@ func (l *Lab) packReleased(ctx context.Context, folder string) ([]string, error)
 		set         binaries.Set
 		image, path string
 	}{
+		{binaries.CertManager(), certManagerImage, certManagerProgram},
 		{binaries.BaremetalOperator(), operatorImage, operatorProgram},
 		{binaries.AddressManager(), addressManager, addressManagerProgram},
 	} {

@@ -16,7 +16,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/issuer"
 )
 
 const (
@@ -33,9 +32,8 @@ const (
 	writers = 8
 )
 
-// Install makes a cluster a management cluster: it installs the replacement of cert-manager, BMO, Cluster API, the IP
-// address manager of Metal3 and this provider. The endpoint is the Ironic of BMO. It blocks until all Deployments are
-// available.
+// Install makes a cluster a management cluster: it installs cert-manager, BMO, Cluster API, the IP address manager of
+// Metal3 and this provider. The endpoint is the Ironic of BMO. It blocks until all Deployments are available.
 func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
 	if err := l.InstallPrerequisites(ctx, cluster, endpoint); err != nil {
 		return err
@@ -45,25 +43,10 @@ func (l *Lab) Install(ctx context.Context, cluster *Cluster, endpoint ironicapi.
 
 // InstallPrerequisites installs the prerequisites of clusterctl init.
 func (l *Lab) InstallPrerequisites(ctx context.Context, cluster *Cluster, endpoint ironicapi.Endpoint) error {
-	if err := l.installIssuer(ctx, cluster); err != nil {
+	if err := l.installCertManager(ctx, cluster); err != nil {
 		return err
 	}
 	return l.installOperator(ctx, cluster, endpoint)
-}
-
-// installIssuer installs the replacement of cert-manager and waits for it, because the next steps require certificates.
-func (l *Lab) installIssuer(ctx context.Context, cluster *Cluster) error {
-	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
-	if err != nil {
-		return err
-	}
-	if err := l.installDefinitions(ctx, cluster, definitions); err != nil {
-		return err
-	}
-	if err := create(ctx, cluster.Client, issuer.Objects(issuerImage)...); err != nil {
-		return err
-	}
-	return l.WaitForDeployments(ctx, cluster, client.InNamespace(issuer.Namespace))
 }
 
 // installOperator installs BMO, and does not wait for it.
@@ -180,7 +163,7 @@ func (l *Lab) WaitForNodes(ctx context.Context, cluster *Cluster, count int, lim
 
 // installManagement creates the management cluster of the lab with Ironic, which starts during the other installations.
 func (l *Lab) installManagement(ctx context.Context) error {
-	if err := l.installIssuer(ctx, l.management); err != nil {
+	if err := l.installCertManager(ctx, l.management); err != nil {
 		return err
 	}
 	if err := l.installIronic(ctx); err != nil {

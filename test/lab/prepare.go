@@ -61,8 +61,8 @@ func (l *Lab) prepare(ctx context.Context) error {
 // compile makes the released programs that run in a lab.
 func (l *Lab) compile(ctx context.Context, output io.Writer) error {
 	for _, set := range []binaries.Set{
-		binaries.Nodes(), binaries.ControlPlane(), binaries.ClusterAPI(), binaries.CoreDNS(), binaries.BaremetalOperator(),
-		binaries.AddressManager(),
+		binaries.Nodes(), binaries.ControlPlane(), binaries.ClusterAPI(), binaries.CertManager(), binaries.CoreDNS(),
+		binaries.BaremetalOperator(), binaries.AddressManager(),
 	} {
 		if _, err := binaries.Ensure(ctx, l.checkout, set, output); err != nil {
 			return err

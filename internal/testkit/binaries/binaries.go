@@ -6,6 +6,10 @@
 // the flags and the Go version: a second call costs one hash. If two callers race, a file lock lets one build and the
 // other wait.
 //
+// Compiling takes most of the time of a first run. Sets that use the same release of Kubernetes' libraries therefore
+// require the same versions of what these import: Go compiles a package once for all of them. The Makefile sets the
+// flags of these builds for everything else.
+//
 // A program that no module pins cannot be built.
 package binaries
 
@@ -21,8 +25,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Program is one executable of a set.
@@ -42,6 +51,9 @@ type Set struct {
 
 // progressEvery is the interval between messages of a running build.
 const progressEvery = 10 * time.Second
+
+// linkers is the limit of linkers at the same time. A linker of Kubernetes needs more than a gigabyte of memory.
+const linkers = 4
 
 // Ensure returns the folder with the programs of a set, and builds them if the cache lacks them. Root is the top of the
 // checkout. Progress gets messages, and none if the cache has the programs.
@@ -69,12 +81,9 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	for i, program := range set.Programs {
-		step := build{set: set, program: program, source: filepath.Join(root, "hack", set.Name), target: dir,
-			label: fmt.Sprintf("[%s %d/%d] building %s", set.Name, i+1, len(set.Programs), program.Name)}
-		if err := step.run(ctx, progress); err != nil {
-			return "", err
-		}
+	step := build{set: set, source: filepath.Join(root, "hack", set.Name), target: dir, progress: progress}
+	if err := step.run(ctx); err != nil {
+		return "", err
 	}
 	return dir, nil
 }
@@ -138,38 +147,71 @@ func (s Set) complete(dir string) bool {
 	return true
 }
 
-// build is the build of one program: from the module in the source folder into the target folder.
+// build is the build of a set: from the module in the source folder into the target folder.
 type build struct {
 	set            Set
-	program        Program
 	source, target string
-	label          string
+
+	// writing guards progress, which parallel linkers write to.
+	writing  sync.Mutex
+	progress io.Writer
 }
 
-// run builds under a temporary name first, so that an interrupted build never counts as complete.
-func (b build) run(ctx context.Context, progress io.Writer) error {
-	target := filepath.Join(b.target, b.program.Name)
-	if _, err := os.Stat(target); err == nil {
-		return nil
+// run compiles the packages of all missing programs first, which occupies all processors, and then links. The linker
+// works on one processor most of the time, so programs are linked in parallel.
+func (b *build) run(ctx context.Context) error {
+	missing := slices.DeleteFunc(slices.Clone(b.set.Programs), func(program Program) bool {
+		_, err := os.Stat(filepath.Join(b.target, program.Name))
+		return err == nil
+	})
+	names, packages := make([]string, len(missing)), make([]string, len(missing))
+	for i, program := range missing {
+		names[i], packages[i] = program.Name, program.Package
 	}
+	arguments := append([]string{"list", "-export", "-f={{.ImportPath}}", "-trimpath", "-tags=" + b.set.Tags}, packages...)
+	label := fmt.Sprintf("[%s] compiling %s", b.set.Name, strings.Join(names, ", "))
+	if err := b.goCommand(ctx, label, arguments); err != nil {
+		return err
+	}
+	links, ctx := errgroup.WithContext(ctx)
+	links.SetLimit(min(runtime.NumCPU(), linkers))
+	for i, program := range missing {
+		label := fmt.Sprintf("[%s %d/%d] linking %s", b.set.Name, i+1, len(missing), program.Name)
+		links.Go(func() error { return b.link(ctx, label, program) })
+	}
+	return links.Wait()
+}
+
+// link writes to a temporary name first, so that an interrupted build never counts as complete.
+func (b *build) link(ctx context.Context, label string, program Program) error {
+	target := filepath.Join(b.target, program.Name)
 	partial := target + ".partial"
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags="+b.set.Tags,
-		"-ldflags=-s -w "+b.set.LDFlags, "-o", partial, b.program.Package)
+	if err := b.goCommand(ctx, label, []string{
+		"build", "-trimpath", "-tags=" + b.set.Tags, "-ldflags=-s -w " + b.set.LDFlags, "-o", partial, program.Package,
+	}); err != nil {
+		return err
+	}
+	return os.Rename(partial, target)
+}
+
+// goCommand runs the go command in the module of the set, and reports the progress under a label.
+func (b *build) goCommand(ctx context.Context, label string, arguments []string) error {
+	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = b.source
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 
 	started := time.Now()
-	fmt.Fprintln(progress, b.label)
-	if err := runWithProgress(command, b.label, started, progress); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", b.program.Package, err, output.String())
+	b.report("%s", label)
+	if err := b.wait(command, label, started); err != nil {
+		return fmt.Errorf("%s: %w\n%s", label, err, output.String())
 	}
-	fmt.Fprintf(progress, "%s: done in %s\n", b.label, time.Since(started).Round(time.Second))
-	return os.Rename(partial, target)
+	b.report("%s: done in %s", label, time.Since(started).Round(time.Second))
+	return nil
 }
 
-func runWithProgress(command *exec.Cmd, label string, started time.Time, progress io.Writer) error {
+func (b *build) wait(command *exec.Cmd, label string, started time.Time) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -182,9 +224,15 @@ func runWithProgress(command *exec.Cmd, label string, started time.Time, progres
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			fmt.Fprintf(progress, "%s: %s so far\n", label, time.Since(started).Round(time.Second))
+			b.report("%s: %s so far", label, time.Since(started).Round(time.Second))
 		}
 	}
+}
+
+func (b *build) report(format string, values ...any) {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	fmt.Fprintf(b.progress, format+"\n", values...)
 }
 
 func lock(path string) (unlock func(), err error) {

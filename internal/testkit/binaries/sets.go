@@ -70,6 +70,15 @@ func ClusterAPI() Set {
 	}
 }
 
+// CertManager is the released cert-manager, with self-signed and CA issuers.
+func CertManager() Set {
+	return Set{
+		Name:     "certmanager",
+		Tags:     "fieldsv1string",
+		Programs: []Program{{Name: "cert-manager", Package: "."}},
+	}
+}
+
 // BaremetalOperator is the released BMO.
 func BaremetalOperator() Set {
 	return Set{
@@ -129,7 +138,7 @@ func Linters() Set {
 func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{
-		ControlPlane(), Nodes(), EarlierNodes(), CoreDNS(), ClusterAPI(), BaremetalOperator(),
+		ControlPlane(), Nodes(), EarlierNodes(), CoreDNS(), ClusterAPI(), CertManager(), BaremetalOperator(),
 		EarlierBaremetalOperator(), AddressManager(), InClusterAddressManager(), Tools(), Linters(),
 	} {
 		sets[set.Name] = set
