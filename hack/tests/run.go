@@ -182,7 +182,7 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Env = append(append(os.Environ(), reports.Variable+"="+folder), s.environment...)
 	if s.race {
-		// The race detector is a C library.
+		// The race detector is written in C.
 		program.Env = append(program.Env, "CGO_ENABLED=1")
 	}
 	// A session is one process group: go test does not send signals to the test binaries.

@@ -13,19 +13,19 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// ofChecks is a checkout with one set: two programs that print a package's variable, and the tag they are built with.
-func ofChecks(t *testing.T, second string) (root string, set binaries.Set) {
+// checkout creates a checkout with one set of two programs. The first prints a variable that the linker sets, and the
+// tag of its build.
+func checkout(t *testing.T, second string) (root string, set binaries.Set) {
 	t.Helper()
 	t.Setenv("METAL3_CACHE", t.TempDir())
 	root = t.TempDir()
 	for name, content := range map[string]string{
-		"go.mod":           "module example.test/checks\n\ngo 1.26.0\n",
-		"go.sum":           "",
-		"named/named.go":   "package named\n\nvar Version = \"none\"\n",
-		"first/main.go":    "package main\n\nimport \"example.test/checks/named\"\n\nfunc main() { print(named.Version, tag) }\n",
-		"first/tagged.go":  "//go:build checked\n\npackage main\n\nconst tag = \" checked\"\n",
-		"second/main.go":   second,
-		"second/ignore.go": "//go:build ignore\n\npackage main\n",
+		"go.mod":          "module example.test/checks\n\ngo 1.26.0\n",
+		"go.sum":          "",
+		"named/named.go":  "package named\n\nvar Version = \"none\"\n",
+		"first/main.go":   "package main\n\nimport \"example.test/checks/named\"\n\nfunc main() { print(named.Version, tag) }\n",
+		"first/tagged.go": "//go:build checked\n\npackage main\n\nconst tag = \" checked\"\n",
+		"second/main.go":  second,
 	} {
 		path := filepath.Join(root, "hack", "checks", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -46,7 +46,7 @@ func ofChecks(t *testing.T, second string) (root string, set binaries.Set) {
 const prints = "package main\n\nfunc main() { print(\"second\") }\n"
 
 func TestEnsureBuildsAllProgramsOnce(t *testing.T) {
-	root, set := ofChecks(t, prints)
+	root, set := checkout(t, prints)
 	var progress bytes.Buffer
 	folder, err := binaries.Ensure(t.Context(), root, set, &progress)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestEnsureBuildsAllProgramsOnce(t *testing.T) {
 }
 
 func TestEnsureResumesAnInterruptedBuild(t *testing.T) {
-	root, set := ofChecks(t, prints)
+	root, set := checkout(t, prints)
 	folder, err := binaries.Ensure(t.Context(), root, set, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestEnsureResumesAnInterruptedBuild(t *testing.T) {
 }
 
 func TestEnsureNamesWhatDoesNotCompile(t *testing.T) {
-	root, set := ofChecks(t, "package main\n\nfunc main() { undefinedHere() }\n")
+	root, set := checkout(t, "package main\n\nfunc main() { undefinedHere() }\n")
 	folder, err := binaries.Ensure(t.Context(), root, set, &bytes.Buffer{})
 	if err == nil || folder != "" || !strings.Contains(err.Error(), "undefined: undefinedHere") {
 		t.Errorf("returned %q and %v, want the error of the compiler", folder, err)
@@ -99,7 +99,7 @@ func TestEnsureNamesWhatDoesNotCompile(t *testing.T) {
 }
 
 func TestEnsureBuildsNothingAfterTheEndOfItsContext(t *testing.T) {
-	root, set := ofChecks(t, prints)
+	root, set := checkout(t, prints)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := binaries.Ensure(ended, root, set, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
