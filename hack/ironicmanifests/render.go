@@ -87,9 +87,9 @@ func renderFor(described infrav1.Ironic, certificates controlplane.Certificates)
 	}, nil
 }
 
-// throwaway returns a certificate that nobody trusts, because the renderer requires one.
+// throwaway returns a certificate of an authority without a use, because the renderer requires one.
 func throwaway(addresses ...string) (controlplane.Certificates, error) {
-	authority, err := certificates.NewAuthority("nobody")
+	authority, err := certificates.NewAuthority("throwaway")
 	if err != nil {
 		return controlplane.Certificates{}, err
 	}

@@ -67,7 +67,7 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 		return "", err
 	}
 	dir := filepath.Join(cache, set.Name+"-"+key)
-	if set.complete(dir) {
+	if len(set.missing(dir)) == 0 {
 		return dir, nil
 	}
 	unlock, err := lock(dir + ".lock")
@@ -75,7 +75,7 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 		return "", fmt.Errorf("locking %s: %w", dir, err)
 	}
 	defer unlock()
-	if set.complete(dir) {
+	if len(set.missing(dir)) == 0 {
 		return dir, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -138,13 +138,12 @@ func (s Set) key(root string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-func (s Set) complete(dir string) bool {
-	for _, program := range s.Programs {
-		if _, err := os.Stat(filepath.Join(dir, program.Name)); err != nil {
-			return false
-		}
-	}
-	return true
+// missing returns the programs of the set that a folder lacks.
+func (s Set) missing(dir string) []Program {
+	return slices.DeleteFunc(slices.Clone(s.Programs), func(program Program) bool {
+		_, err := os.Stat(filepath.Join(dir, program.Name))
+		return err == nil
+	})
 }
 
 // build is the build of a set: from the module in the source folder into the target folder.
@@ -160,10 +159,7 @@ type build struct {
 // run compiles the packages of all missing programs first, which occupies all processors, and then links. The linker
 // works on one processor most of the time, so programs are linked in parallel.
 func (b *build) run(ctx context.Context) error {
-	missing := slices.DeleteFunc(slices.Clone(b.set.Programs), func(program Program) bool {
-		_, err := os.Stat(filepath.Join(b.target, program.Name))
-		return err == nil
-	})
+	missing := b.set.missing(b.target)
 	names, packages := make([]string, len(missing)), make([]string, len(missing))
 	for i, program := range missing {
 		names[i], packages[i] = program.Name, program.Package
