@@ -52,7 +52,7 @@ func named(name string) client.ObjectKey {
 func (e *endpoint) inviteGuests(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range guests() {
-		Expect(bed.lab.AddHost(ctx, name, func(object client.Object) {
+		Expect(bed.lab.AddHost(ctx, bed.lab.Management(), name, func(object client.Object) {
 			switch object := object.(type) {
 			case *bmov1alpha1.BareMetalHost:
 				object.Spec.ExternallyProvisioned = name == errored || name == detached

@@ -38,7 +38,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 
 	It("is inspected and gets its image once although BMO is killed in every state", func(ctx context.Context) {
 		began := time.Now()
-		Expect(bed.lab.AddHost(ctx, single)).To(Succeed())
+		Expect(bed.lab.AddHost(ctx, bed.lab.Management(), single)).To(Succeed())
 		for _, state := range []bmov1alpha1.ProvisioningState{bmov1alpha1.StateRegistering, bmov1alpha1.StateInspecting} {
 			w.untilSingle(ctx, inState(state))
 			killBMO(ctx)

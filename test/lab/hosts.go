@@ -92,23 +92,23 @@ func (l *Lab) AddHosts(ctx context.Context, count int) error {
 	for i := range count {
 		added := newHost(first + i)
 		names[i] = added.name
-		if err := l.addHost(ctx, added); err != nil {
+		if err := l.addHost(ctx, l.management, added); err != nil {
 			return fmt.Errorf("adding %s: %w", added.name, err)
 		}
 	}
 	return l.WaitForHosts(ctx, hostsLimit, names...)
 }
 
-// AddHost adds a machine to the lab, and a host with a given name to the management cluster, without waiting. The
-// changes are called for all objects before their creation: the host, and its Secrets.
-func (l *Lab) AddHost(ctx context.Context, name string, changes ...func(client.Object)) error {
+// AddHost adds a machine to the lab, and a host with a given name to a management cluster, without waiting. The changes
+// are called for all objects before their creation: the host, and its Secrets.
+func (l *Lab) AddHost(ctx context.Context, cluster *Cluster, name string, changes ...func(client.Object)) error {
 	index, err := l.reserve(1)
 	if err != nil {
 		return err
 	}
 	added := newHost(index)
 	added.name = name
-	if err := l.addHost(ctx, added, changes...); err != nil {
+	if err := l.addHost(ctx, cluster, added, changes...); err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (l *Lab) WaitForHosts(ctx context.Context, limit time.Duration, names ...st
 	})
 }
 
-func (l *Lab) addHost(ctx context.Context, added host, changes ...func(client.Object)) error {
+func (l *Lab) addHost(ctx context.Context, cluster *Cluster, added host, changes ...func(client.Object)) error {
 	if err := l.addMachine(added.name, added.number); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (l *Lab) addHost(ctx context.Context, added host, changes ...func(client.Ob
 			change(object)
 		}
 	}
-	return create(ctx, l.management.Client, objects...)
+	return create(ctx, cluster.Client, objects...)
 }
 
 // available returns an error that names the unavailable hosts with their states.

@@ -71,7 +71,7 @@ func endpointImages(ctx context.Context, checkout string, progress io.Writer) ([
 
 // programs returns the programs that change with the checkout.
 func (l *Lab) programs() ([]program, error) {
-	manager, err := managerImage(l.options.Release)
+	manager, later, err := l.ManagerImages()
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,18 @@ func (l *Lab) programs() ([]program, error) {
 	programs := []program{{name: "manager", source: ".", image: manager, path: "/manager", flags: version}}
 	if l.options.Later {
 		programs = append(programs, program{
-			name: "manager" + laterSuffix, source: ".", image: manager + laterSuffix, path: "/manager",
+			name: "manager" + laterSuffix, source: ".", image: later, path: "/manager",
 			flags: version + laterSuffix,
 		})
 	}
 	return programs, nil
+}
+
+// ManagerImages returns the names of the image of the manager, and of its later build. The latter exists only with
+// Options.Later.
+func (l *Lab) ManagerImages() (current, later string, err error) {
+	current, err = managerImage(l.options.Release)
+	return current, current + laterSuffix, err
 }
 
 // Upgrade rolls out the later build of the manager, and blocks until it is available and the previous one has ended. It
@@ -92,12 +99,12 @@ func (l *Lab) Upgrade(ctx context.Context, cluster *Cluster) error {
 	if !l.options.Later {
 		return errors.New("upgrading the manager: Options.Later is not set")
 	}
-	manager, err := managerImage(l.options.Release)
+	_, later, err := l.ManagerImages()
 	if err != nil {
 		return err
 	}
 	if _, err := cluster.Kubectl(ctx, "set", "image", "--namespace="+managerNamespace,
-		"deployment/"+managerDeployment, managerContainer+"="+manager+laterSuffix); err != nil {
+		"deployment/"+managerDeployment, managerContainer+"="+later); err != nil {
 		return err
 	}
 	return l.WaitForDeployments(ctx, cluster, client.InNamespace(managerNamespace))

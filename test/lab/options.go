@@ -31,7 +31,7 @@ type Options struct {
 	// release in out/release of the checkout.
 	Release string
 
-	// Later builds a second manager of a later version, for Lab.Upgrade.
+	// Later builds a second manager of a later version, for Lab.Upgrade and Lab.ManagerImages.
 	Later bool
 
 	// EarlierKubernetes also serves node images by Kubernetes version: that of binaries.KubernetesVersion, and that of

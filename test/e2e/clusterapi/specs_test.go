@@ -125,16 +125,16 @@ var _ = Describe("moving a cluster to its own control plane, and upgrading Kuber
 
 func artefacts(spec string) string { return filepath.Join(bed.folder, spec) }
 
-// withHosts creates hosts in the namespace of a spec.
+// withHosts creates hosts in the namespace of a spec, in the cluster that manages them.
 func withHosts(count int) func(framework.ClusterProxy, string) {
-	return func(_ framework.ClusterProxy, namespace string) {
+	return func(manager framework.ClusterProxy, namespace string) {
 		GinkgoHelper()
 		// The names of machines are unique in the lab, which has another namespace. They must be short, because they
 		// are part of paths of sockets. Only the end of a namespace is random.
 		id := namespace[strings.LastIndex(namespace, "-")+1:]
 		for i := range count {
 			name := fmt.Sprintf("host-%s-%d", id, i)
-			Expect(bed.lab.AddHost(background, name, func(object client.Object) {
+			Expect(bed.lab.AddHost(background, clusterOf(manager), name, func(object client.Object) {
 				object.SetNamespace(namespace)
 			})).To(Succeed())
 		}
@@ -147,13 +147,24 @@ func withHostsOrOperator(count int) func(framework.ClusterProxy, string) {
 	addHosts := withHosts(count)
 	return func(created framework.ClusterProxy, namespace string) {
 		GinkgoHelper()
-		made, ours := created.(proxy)
-		Expect(ours).To(BeTrue(), "the suite creates all clusters")
-		target := made.cluster
-		if target == bed.lab.Management() {
+		if clusterOf(created) == bed.lab.Management() {
 			addHosts(created, namespace)
 			return
 		}
-		Expect(bed.lab.InstallPrerequisites(background, target, bed.lab.Ironic())).To(Succeed())
+		installPrerequisites(created)
 	}
+}
+
+// installPrerequisites installs the prerequisites of Cluster API in a cluster.
+func installPrerequisites(into framework.ClusterProxy) {
+	GinkgoHelper()
+	Expect(bed.lab.InstallPrerequisites(background, clusterOf(into), bed.lab.Ironic())).To(Succeed())
+}
+
+// clusterOf returns the cluster of the lab that a proxy connects to.
+func clusterOf(connected framework.ClusterProxy) *lab.Cluster {
+	GinkgoHelper()
+	made, ours := connected.(proxy)
+	Expect(ours).To(BeTrue(), "the suite creates all proxies")
+	return made.cluster
 }

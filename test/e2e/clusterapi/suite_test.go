@@ -25,8 +25,9 @@ const (
 	// labName is the name of the lab. It differs from that of the stories, so that both can run.
 	labName = "capi"
 
-	// labMachines is the maximum number of machines: the management machine, a control-plane node and three workers.
-	labMachines = 5
+	// labMachines is the maximum number of machines: the management machine, a management cluster of two nodes, and a
+	// cluster of a control-plane node and two workers.
+	labMachines = 6
 
 	// upgradedTemplate is the Metal3MachineTemplate of nodes after an upgrade in the flavour upgrades.
 	upgradedTemplate = "upgraded"
@@ -58,12 +59,13 @@ func TestClusterAPI(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	// Features of Cluster API that are off by default: the spec of rollouts propagates taints, and others use a ClusterClass.
-	for _, feature := range []string{"EXP_MACHINE_TAINT_PROPAGATION", "CLUSTER_TOPOLOGY"} {
-		Expect(os.Setenv(feature, "true")).To(Succeed())
+	// The program clusterctl does not look for a later version of itself.
+	for _, variable := range []string{"EXP_MACHINE_TAINT_PROPAGATION", "CLUSTER_TOPOLOGY", "CLUSTERCTL_DISABLE_VERSIONCHECK"} {
+		Expect(os.Setenv(variable, "true")).To(Succeed())
 	}
 	started := time.Now()
 	running, err := lab.Start(ctx, lab.Options{
-		Name: labName, Machines: labMachines, EarlierKubernetes: true,
+		Name: labName, Machines: labMachines, EarlierKubernetes: true, Later: true,
 		Progress: func(format string, args ...any) {
 			fmt.Printf("[lab %6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 		},
@@ -88,24 +90,13 @@ func configure(ctx context.Context) {
 	Expect(os.RemoveAll(bed.folder)).To(Succeed())
 	templates := filepath.Join(bed.folder, "templates")
 	Expect(os.MkdirAll(templates, 0o750)).To(Succeed())
-	for file, folder := range map[string]string{
-		"cluster-template.yaml":             filepath.Join("..", "..", "lab", "templates", "plain"),
-		"cluster-template-remediation.yaml": filepath.Join("templates", "remediation"),
-		"cluster-template-rollout.yaml":     filepath.Join("templates", "rollout"),
-		"cluster-template-upgrades.yaml":    filepath.Join("templates", "upgrades"),
-	} {
-		template, err := bed.lab.Kustomize(ctx, folder, "--load-restrictor=LoadRestrictionsNone")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(os.WriteFile(filepath.Join(templates, file), []byte(template), 0o600)).To(Succeed())
-	}
+	nodes := writeTemplates(ctx, templates)
 
 	program := bed.lab.Management().Clusterctl()
 	repository := filepath.Dir(program.Config)
 	version := onlyVersion(repository, "infrastructure-metal3")
-	nodes, err := os.ReadFile(filepath.Join(templates, "cluster-template-upgrades.yaml"))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(filepath.Join(templates, "clusterclass-metal3.yaml"),
-		classOf(filepath.Join(repository, "infrastructure-metal3", version), nodes), 0o600)).To(Succeed())
+	write(filepath.Join(templates, "clusterclass-metal3.yaml"),
+		classOf(filepath.Join(repository, "infrastructure-metal3", version), nodes))
 	known := map[string]string{
 		"REPOSITORY": repository, "TEMPLATES": templates,
 		"CLUSTER_API_VERSION": onlyVersion(repository, "cluster-api"), "METAL3_VERSION": version,
@@ -114,10 +105,10 @@ func configure(ctx context.Context) {
 	content, err := os.ReadFile("metal3.yaml")
 	Expect(err).NotTo(HaveOccurred())
 	expanded := filepath.Join(bed.folder, "metal3.yaml")
-	Expect(os.WriteFile(expanded, []byte(os.Expand(string(content), func(name string) string {
+	write(expanded, []byte(os.Expand(string(content), func(name string) string {
 		Expect(known).To(HaveKey(name), "metal3.yaml names a variable without a value")
 		return known[name]
-	})), 0o600)).To(Succeed())
+	})))
 
 	bed.config = clusterctl.LoadE2EConfig(ctx, clusterctl.LoadE2EConfigInput{ConfigPath: expanded})
 	earlier := lab.VersionedNodeImage(binaries.EarlierKubernetesVersion)
@@ -138,6 +129,33 @@ func configure(ctx context.Context) {
 	bed.clusterctl = clusterctl.CreateRepository(ctx, clusterctl.CreateRepositoryInput{
 		E2EConfig: bed.config, RepositoryFolder: filepath.Join(bed.folder, "repository"),
 	})
+}
+
+// writeTemplates writes the templates of all flavours, and returns the one with an earlier release of Kubernetes.
+func writeTemplates(ctx context.Context, folder string) (upgrades []byte) {
+	GinkgoHelper()
+	for file, from := range map[string]string{
+		"cluster-template.yaml":             filepath.Join("..", "..", "lab", "templates", "plain"),
+		"cluster-template-remediation.yaml": filepath.Join("templates", "remediation"),
+		"cluster-template-rollout.yaml":     filepath.Join("templates", "rollout"),
+		"cluster-template-upgrades.yaml":    filepath.Join("templates", "upgrades"),
+	} {
+		template, err := bed.lab.Kustomize(ctx, from, "--load-restrictor=LoadRestrictionsNone")
+		Expect(err).NotTo(HaveOccurred())
+		write(filepath.Join(folder, file), []byte(template))
+		switch filepath.Base(from) {
+		case "plain":
+			write(filepath.Join(folder, "cluster-template-management.yaml"), []byte(atOtherAddress(template)))
+		case "upgrades":
+			upgrades = []byte(template)
+		}
+	}
+	return upgrades
+}
+
+func write(path string, content []byte) {
+	GinkgoHelper()
+	Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
 }
 
 // onlyVersion returns the only version of a provider in a repository.
