@@ -38,36 +38,44 @@ func (s story) atNight() story {
 // describeStories has one spec for each story. The stories run before the first spec, at the same time, and the specs
 // report their results. Most of the time, a story waits: for clusterctl, which sends one request after the other and
 // polls every five seconds, and for hosts that must not change. Stories that disturb no other story run in parallel.
-// Stories that kill managers or cut connections run one after the other, in clusters of their own.
-func describeStories(whole, broken *clusters) {
+// Stories that kill programs or cut connections run one after the other, in clusters of their own. So do stories that
+// start another BMO or an Ironic endpoint.
+func describeStories(whole *clusters) {
+	broken, replaced := &clusters{}, &clusters{}
 	quietly := chosen(slices.Concat(undisturbed(whole), addressed(whole), unfinished(whole), inspectedAgain(whole),
 		[]story{belongingsMove(whole), killedWhileWaiting(whole), simulated(whole)}))
 	// An Ironic endpoint serves the hosts of other namespaces, which wait for it in the target. So the stories with an
 	// endpoint run last.
 	later := chosen(slices.Concat([]story{chaos(whole)}, directories(whole), survival(whole),
 		[]story{chaosOfHandovers(whole).atNight()}))
-	breaking := chosen(slices.Concat(givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken),
-		laterReleases(broken), builtImages(broken), endpoints(broken), fences(broken)))
+	breaking := chosen(slices.Concat(
+		givingUp(broken), outages(broken), byPlugin(broken), late(broken), leftBehind(broken)))
+	replacing := chosen(slices.Concat(
+		laterReleases(replaced), builtImages(replaced), endpoints(replaced), fences(replaced)))
 	told := &endings{}
 
 	BeforeAll(func(ctx context.Context) {
 		RegisterFailHandler(endStory)
 		defer RegisterFailHandler(Fail)
+		apart := func(c *clusters, stories []story) func() {
+			return func() {
+				if len(stories) > 0 {
+					c.open(ctx)
+					c.inTurn(ctx, told, stories)
+				}
+			}
+		}
 		together(
 			func() {
 				whole.beside(ctx, told, quietly)
 				whole.inTurn(ctx, told, later)
 			},
-			func() {
-				if len(breaking) > 0 {
-					broken.open(ctx)
-					broken.inTurn(ctx, told, breaking)
-				}
-			},
+			apart(broken, breaking),
+			apart(replaced, replacing),
 		)
 	})
 
-	for _, one := range slices.Concat(quietly, later, breaking) {
+	for _, one := range slices.Concat(quietly, later, breaking, replacing) {
 		It(one.name, func() { told.of(one) })
 	}
 }

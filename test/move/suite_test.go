@@ -105,10 +105,10 @@ type clusters struct {
 	worlds atomic.Int32
 }
 
-// Stories share two API servers, each with a manager and a BMO. Stories that break something have two API servers of
-// their own. Each story has a namespace of its own.
+// Stories share two API servers, each with a manager and a BMO. Stories that break or replace something have API servers
+// of their own. Each story has a namespace of its own.
 var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
-	whole, broken := &clusters{}, &clusters{}
+	whole := &clusters{}
 	if *pivots == 0 {
 		*pivots = 10
 		if testing.Short() {
@@ -141,7 +141,7 @@ var _ = Describe("A move by clusterctl", Ordered, ContinueOnFailure, func() {
 		return
 	}
 	describeLabels(whole)
-	describeStories(whole, broken)
+	describeStories(whole)
 })
 
 // open starts all programs. The managers are ready at its end.
