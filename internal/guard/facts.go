@@ -142,6 +142,13 @@ func (f *facts) setIronic(well bool, now time.Time) bool {
 	return before
 }
 
+// setChecked keeps the verdict valid without a check.
+func (f *facts) setChecked(now time.Time) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.checkedAt = now
+}
+
 func (f *facts) setAnnotation(answer policy.Answer) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -57,12 +57,19 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	current := g.facts.snapshot()
 	g.recordSilence(settings, current, now)
 	well := current.ironicWell && now.Sub(current.checkedAt) < checkPatience
+	before := g.book.Record().Term
 	divided := g.isDivided(settings, current)
-	if divided && g.book.Record().Term != 0 {
+	if divided && before != 0 {
 		g.log.Warn("Another node of the control plane holds the VIP as well: its database ends on both")
 		g.book = term.Book{}
 	}
 	current.pending = g.enterTerm(settings, current, well && !divided, now)
+	if before != 0 && g.book.Record().Term == 0 && checksIronic(settings) {
+		// The gate kills Ironic, which is not healthy until it has answered again. Another node may hold the VIP earlier.
+		g.killed.Store(true)
+		g.facts.setIronic(false, now)
+		well = false
+	}
 	fit := !divided && current.linked(member.Timers(settings), now) &&
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))

@@ -59,6 +59,9 @@ type guard struct {
 	ledger   *advert.Ledger
 	debounce health.Debounce
 
+	// killed is true from the end of a term until the next check of Ironic, because the gate kills it.
+	killed atomic.Bool
+
 	// prober is used by checkIronic only. It outlives the settings, because it knows the trusted authorities.
 	prober *health.Prober
 
@@ -328,12 +331,13 @@ func (g *guard) overrideFile() string {
 // observePolicy returns the input of the policy.
 func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now time.Time) policy.Observation {
 	return policy.Observation{
-		Role:         settings.Role,
-		Takeover:     settings.Takeover,
-		Override:     readOverride(g.overrideFile()),
-		Annotation:   current.annotation,
-		HandedOver:   isHandedOver(settings),
-		Holding:      current.holding,
+		Role:       settings.Role,
+		Takeover:   settings.Takeover,
+		Override:   readOverride(g.overrideFile()),
+		Annotation: current.annotation,
+		HandedOver: isHandedOver(settings),
+		// A VIP that has left may return in its term.
+		Holding:      current.holding || current.pending,
 		Silence:      g.ledger.Silence(now),
 		SilenceLimit: time.Duration(settings.TakeoverAfterSilence),
 	}

@@ -124,6 +124,21 @@ func TestHandedOver(t *testing.T) {
 	eventually(t, generous, "the cluster is moved back", heldBy(m, all...))
 }
 
+// TestHandedOverTermSurvivesKeepalived kills keepalived of the VIP holder after the handover was announced. No other
+// node may hold the VIP yet.
+func TestHandedOverTermSurvivesKeepalived(t *testing.T) {
+	t.Parallel()
+	m, a := bothSides(t)
+	a.annotate("false")
+	eventually(t, generous, "the node is not armed", func() string { return differs("0", a.file("armed")) })
+	must(t, os.Mkdir(m.path("run", "handed-over"), 0o755))
+	must(t, os.WriteFile(filepath.Join(m.path("run", "handed-over"), clusterID), nil, 0o600))
+	lost := transitions(m, "backup")
+	must(t, syscall.Kill(m.keepalivedProcesses()[0], syscall.SIGKILL))
+	eventually(t, generous, "keepalived died", func() string { return greater(transitions(m, "backup"), lost) })
+	eventually(t, generous, "the VIP returns in its term", heldBy(m, m, a))
+}
+
 // bothSides starts a management node, which holds the VIP, and an armed control-plane node as its standby.
 func bothSides(t *testing.T) (m, a *node) {
 	t.Helper()

@@ -65,11 +65,13 @@ func leaseInterval(timers keepalived.Timers) time.Duration {
 // checkIronic checks the Ironic of this node until the context ends.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	g.aim(settings)
+	stopped := false
 	for {
 		began := time.Now()
-		if current := g.facts.snapshot(); current.pending {
+		if g.facts.snapshot().pending {
+			stopped = true
 			// A stopped Ironic does not answer. Its last state stays valid.
-			g.facts.setIronic(current.ironicWell, began)
+			g.facts.setChecked(began)
 			pause(ctx, filesInterval)
 			if ctx.Err() != nil {
 				return
@@ -80,6 +82,13 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		if ctx.Err() != nil {
 			return
 		}
+		switch {
+		case g.killed.Swap(false):
+			g.debounce.Reset()
+		case stopped:
+			g.debounce.Continue(began)
+		}
+		stopped = false
 		g.facts.latency.Observe(time.Since(began).Seconds())
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()

@@ -44,6 +44,13 @@ func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	return d.well
 }
 
+// Continue counts an interval until now without checks as a success, if Ironic was healthy.
+func (d *Debounce) Continue(now time.Time) {
+	if d.well {
+		d.bad, d.last = 0, now
+	}
+}
+
 // Resume starts with a healthy Ironic, for a node that still held the VIP.
 func (d *Debounce) Resume(now time.Time) {
 	*d = Debounce{well: true, last: now}

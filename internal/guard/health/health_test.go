@@ -247,8 +247,14 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	var debounce health.Debounce
+	debounce.Continue(began)
 	if debounce.Add(failure, began, true) {
 		t.Error("an Ironic that was never healthy is healthy on the holder")
+	}
+	debounce.Resume(began)
+	debounce.Continue(began.Add(health.Patience))
+	if !debounce.Add(failure, began.Add(health.Patience+time.Second), true) {
+		t.Error("an interval without checks counts as a failure")
 	}
 }
 

@@ -60,7 +60,7 @@ type Observation struct {
 	// HandedOver is true if the management cluster has handed the cluster over to its control plane.
 	HandedOver bool
 
-	// Holding is true if this node has the VIP.
+	// Holding is true if this node has the VIP, or has its term.
 	Holding bool
 
 	// Silence is how long the management node was not heard, while it could have been.
