@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,7 +64,11 @@ func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) er
 	notice := &corev1.ConfigMap{}
 	notice.Namespace, notice.Name = Namespace, Name
 	err = n.client.Patch(ctx, notice, client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		// An Ironic that is installed later must get the value.
+		return nil
+	case err != nil:
 		return fmt.Errorf("writing the handover of cluster %s: %w", clusterID, err)
 	}
 	n.written[clusterID] = handedOver

@@ -70,10 +70,25 @@ func TestTell(t *testing.T) {
 	}
 }
 
-func TestTellWithoutAConfigMap(t *testing.T) {
+// TestTellBeforeTheConfigMapExists installs Ironic after the cluster was handed over.
+func TestTellBeforeTheConfigMapExists(t *testing.T) {
 	s := newServer()
-	if err := handover.New(s.client).Tell(t.Context(), "c1", true); err != nil {
-		t.Errorf("there is no ConfigMap: %v", err)
+	n := handover.New(s.client)
+	if err := n.Tell(t.Context(), "c1", true); err != nil {
+		t.Fatalf("there is no ConfigMap: %v", err)
+	}
+	if err := s.client.Create(t.Context(), notice(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Tell(t.Context(), "c1", true); err != nil {
+		t.Fatal(err)
+	}
+	var stored corev1.ConfigMap
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(notice(nil)), &stored); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"c1": "true"}, stored.Data); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
