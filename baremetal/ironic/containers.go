@@ -96,12 +96,13 @@ func (c Config) conductor() corev1.Container {
 
 // leftovers returns patterns of files of a killed Ironic in the shared folder. An Ironic with an empty database never
 // deletes files of deployments and virtual media of hosts. The exporter would serve outdated data of sensors. Logs of
-// ramdisks may have arrived while ramdisk-logs did not run. Caches of images stay.
+// ramdisks may have arrived while ramdisk-logs did not run. Caches of images stay, without downloads that did not end.
 func leftovers() []string {
 	return []string{
 		"/shared/tmp/*", "/shared/html/tmp/*", "/shared/html/redfish/*", "/shared/html/ilo/*",
 		"/shared/html/????????-????-????-????-????????????", "/shared/ironic_prometheus_exporter/*",
-		"/shared/log/ironic/deploy/*",
+		"/shared/log/ironic/deploy/*", "/shared/html/master_images/tmp*", "/shared/html/master_iso_images/tmp*",
+		"/shared/tftpboot/master_images/tmp*",
 	}
 }
 
@@ -214,6 +215,9 @@ func (c Config) environment() []corev1.EnvVar {
 		{Name: "IRONIC_EXPOSE_JSON_RPC", Value: "false"},
 		// A standby is idle, and a holder has at most some hundreds of hosts.
 		{Name: "NUMWORKERS", Value: "1"},
+		// BMO turns hosts on and off. By default, Ironic also turns off a host that was off when Ironic registered it, and
+		// that has started since: the node of the previous VIP holder, for example.
+		{Name: "OS_CONDUCTOR__FORCE_POWER_STATE_DURING_SYNC", Value: "false"},
 	}...)
 	return slices.Concat(variables, c.Ramdisk.environment(), c.Settings.environment(), c.proxy())
 }

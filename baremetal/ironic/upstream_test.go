@@ -110,7 +110,11 @@ func TestSweepsWhatTheImageLeaves(t *testing.T) {
 			`(?m)^images_path = (\S+)$`:            {template, "--sweep=%s/*"},
 			`(?m)^location = (\S+)$`:               {template, "--sweep=%s/*"},
 			`(?m)^deploy_logs_local_path = (\S+)$`: {template, "--sweep=%s/*"},
-			`generate_cacert_bundle_initrd (\S+)`:  {script, "--renew=%s"},
+			// Ironic downloads into folders that tempfile.mkdtemp creates.
+			`(?m)^instance_master_path = (\S+)$`:  {template, "--sweep=%s/tmp*"},
+			`(?m)^tftp_master_path = (\S+)$`:      {template, "--sweep=%s/tmp*"},
+			`(?m)^iso_master_path = (\S+)$`:       {template, "--sweep=%s/tmp*"},
+			`generate_cacert_bundle_initrd (\S+)`: {script, "--renew=%s"},
 		} {
 			found := regexp.MustCompile(text).FindStringSubmatch(flags[0])
 			if found == nil || !slices.Contains(commandOfIronic(image.t), fmt.Sprintf(flags[1], found[1])) {

@@ -149,7 +149,7 @@ func (r rendered) cut() (pieces, error) {
 			if err := result.addSources(volume); err != nil {
 				return pieces{}, err
 			}
-		case needs(dnsmasq, volume.Name) == needs(guard, volume.Name):
+		case neededBy(pod, volume.Name), needs(dnsmasq, volume.Name) == needs(guard, volume.Name):
 			rest = append(rest, volume)
 		case needs(guard, volume.Name):
 			result.keepalived = append(result.keepalived, appendTo("volumes", volume))
@@ -178,6 +178,12 @@ func take(pod *corev1.PodSpec, name string) (corev1.Container, error) {
 
 func needs(container corev1.Container, volume string) bool {
 	return slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+}
+
+// neededBy returns true if a container of the pod mounts the volume.
+func neededBy(pod *corev1.PodSpec, volume string) bool {
+	return slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers),
+		func(c corev1.Container) bool { return needs(c, volume) })
 }
 
 // addSources replaces the single Secret of the renderer with the objects of the management side.

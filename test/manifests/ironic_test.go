@@ -175,7 +175,20 @@ func TestIronicOverlays(t *testing.T) {
 			if diff := cmp.Diff(tc.containers, containerNames(pod.Containers)); diff != "" {
 				t.Errorf("%s: containers: -want, +got:\n%s", tc.reason, diff)
 			}
+			checkMounts(t, pod)
 		})
+	}
+}
+
+// checkMounts requires that each mount of a pod names a volume of the pod. The API server refuses others.
+func checkMounts(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, mount := range container.VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name }) {
+				t.Errorf("container %s mounts %s, and the pod has no volume of this name", container.Name, mount.Name)
+			}
+		}
 	}
 }
 
