@@ -63,7 +63,8 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		killBMO(ctx)
 		finish()
 		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
-		Expect(inserted(provisioning, single)).To(Equal(2), "its agent boots once to clean it and once to write the image")
+		Expect(inserted(provisioning, single)).To(And(BeNumerically(">", 0), BeNumerically("<", 3)),
+			"its agent boots once to clean it and to write the image; without fast track, once for each")
 		provisioned := time.Now()
 		killBMO(ctx)
 		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
