@@ -114,7 +114,7 @@ func TestDocumentsDownloadFilesOfTheRelease(t *testing.T) {
 func TestDocumentsSayThatTheReleaseIsMissing(t *testing.T) {
 	version := strings.TrimPrefix(makeDefault(t, "VERSION"), "v")
 	missing := strings.Contains(read(t, "CHANGELOG.md"), "\n## "+version+", not released\n")
-	for _, name := range []string{"README.md", installation, "docs/runbook.md"} {
+	for _, name := range []string{"README.md", installation, "docs/runbook.md", "docs/migration-from-capm3.md", "docs/plugin.md"} {
 		warns := strings.Contains(read(t, name), "**Release "+version+" is not published yet.**")
 		if warns != missing {
 			t.Errorf("%s warns that release %s is missing: %v, want %v as in CHANGELOG.md", name, version, warns, missing)
@@ -139,6 +139,9 @@ func TestDocumentsInstallTestedVersions(t *testing.T) {
 		{"BMO", `baremetal-operator/[a-z0-9/_-]+\?ref=(v[0-9.]+)`, operator},
 		{"the image of BMO", `(?s)name: quay.io/metal3-io/baremetal-operator\n  newTag: (v[0-9.]+)`, operator},
 		{"Cluster API", `--core cluster-api:(v[0-9.]+)`, clusterAPI},
+		{"IPAM", `--ipam metal3:(v[0-9.]+)`, required(t, "hack/ipam/go.mod", "github.com/metal3-io/ip-address-manager")},
+		{"the in-cluster IPAM", `--ipam in-cluster:(v[0-9.]+)`,
+			required(t, "hack/inclusteripam/go.mod", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster")},
 		{"kubeadm", `kubeadm:(v[0-9.]+)`, clusterAPI},
 		{"images of a checkout", `newTag: dev\$/newTag: (v[0-9.]+)/`, makeDefault(t, "VERSION")},
 		{"this provider", `--config clusterctl\.yaml [^\n]*--infrastructure metal3:(v[0-9.]+)`, makeDefault(t, "VERSION")},
