@@ -327,9 +327,6 @@ const (
 	// EndpointFailedReason is used when a step of the endpoint reconcile fails. The message is the error.
 	EndpointFailedReason = "IronicEndpointFailed"
 
-	// MoveFailedReason is used when a step before a move fails. The message is the error.
-	MoveFailedReason = "PrepareMoveFailed"
-
 	// EndpointAnswersReason is used when the Ironic of this cluster answers.
 	EndpointAnswersReason = "EndpointAnswers"
 

@@ -177,8 +177,29 @@ func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
 	case len(byHostname) == 1 && byHostname[0].ProviderID == "":
 		return LinkPlan{Patch: byHostname[0].Name, Provisioned: true}
 	default:
-		return waitForNode(wanted, "")
+		return waitForNode(wanted, facts.notOfThisHost(wanted.Since))
 	}
+}
+
+// notOfThisHost says why the first Node of ByHostname is not used.
+func (f NodeFacts) notOfThisHost(since time.Time) string {
+	if len(f.ByHostname) == 0 {
+		return ""
+	}
+	node := f.ByHostname[0]
+	why := fmt.Sprintf("several Nodes have it: %s", names(f.ByHostname))
+	switch {
+	case f.SharedHostname:
+		why = "other hosts have it too"
+	case slices.Contains(f.OtherHosts, node.HostUID):
+		why = "its label names another host"
+	case node.ProviderID != "":
+		why = "its provider ID is " + node.ProviderID
+	case node.Created.Before(since):
+		why = "it is older than the system on the host"
+	}
+	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, set the label.",
+		node.Name, why)
 }
 
 func planByHostUID(node Node, wanted Linking) LinkPlan {

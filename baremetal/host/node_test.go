@@ -38,6 +38,10 @@ func TestPlanLink(t *testing.T) {
 	write := func(name string) host.LinkPlan { return host.LinkPlan{Patch: name, Provisioned: true} }
 	wait := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid")}
+	waitAbout := func(node, why string) host.LinkPlan {
+		return host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason, wait.Outcome.Message+": Node "+node+
+			" has the host name of the host, but "+why+". If it belongs to the host, set the label.")}
+	}
 	stale := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid: Node a has the label, but is older "+
 			"than the system on the host, and no kubelet updates it. If this lasts, delete Node a.")}
@@ -112,13 +116,18 @@ func TestPlanLink(t *testing.T) {
 		},
 		"one node with the host name has no ID":                    {byName: bare("a"), want: write("a")},
 		"one node with the host name waits for the cloud provider": {byName: bare("a"), cloud: true, want: cloud},
-		"one node with the host name has another ID":               {byName: with("a", "metal3://x"), want: wait},
-		"several nodes have the host name":                         {byName: bare("a", "b"), want: wait},
+		"one node with the host name has another ID": {
+			byName: with("a", "metal3://x"), want: waitAbout("a", "its provider ID is metal3://x"),
+		},
+		"several nodes have the host name": {
+			byName: bare("a", "b"), want: waitAbout("a", "several Nodes have it: a, b"),
+		},
 		"one node with the host name is that of another host": {
-			byName: on("a", "uid-1"), others: []string{"uid-1"}, want: wait,
+			byName: on("a", "uid-1"), others: []string{"uid-1"}, want: waitAbout("a", "its label names another host"),
 		},
 		"one node with the host name is that of another host, and only this provider sets the ID": {
-			byName: on("a", "uid-1"), others: []string{"uid-1"}, before: true, want: waitBefore,
+			byName: on("a", "uid-1"), others: []string{"uid-1"}, before: true,
+			want: host.LinkPlan{Provisioned: true, Outcome: waitAbout("a", "its label names another host").Outcome},
 		},
 		"one node with the host name names a host from before a move": {
 			byName: on("a", "uid-0"), others: []string{"uid-1"}, want: write("a"),
@@ -127,18 +136,22 @@ func TestPlanLink(t *testing.T) {
 			byName: append(on("a", "uid-1"), bare("b")...), others: []string{"uid-1"}, want: write("b"),
 		},
 		"several nodes with the host name remain beside that of another host": {
-			byName: append(on("a", "uid-1"), bare("b", "c")...), others: []string{"uid-1"}, want: wait,
+			byName: append(on("a", "uid-1"), bare("b", "c")...), others: []string{"uid-1"},
+			want: waitAbout("a", "its label names another host"),
 		},
 		"one node with the label, another with the host name and the label of another host": {
 			byUID: bare("a"), byName: on("b", "uid-1"), others: []string{"uid-1"}, want: write("a"),
 		},
 		"one node with the host name is older than the system on the host": {
-			byName: []host.Node{{Name: "a", Created: since.Add(-time.Second)}}, want: wait,
+			byName: []host.Node{{Name: "a", Created: since.Add(-time.Second)}},
+			want:   waitAbout("a", "it is older than the system on the host"),
 		},
 		"one node with the host name is as old as the system on the host": {
 			byName: []host.Node{{Name: "a", Created: since}}, want: write("a"),
 		},
-		"one node with the host name of several hosts": {byName: bare("a"), shared: true, want: wait},
+		"one node with the host name of several hosts": {
+			byName: bare("a"), shared: true, want: waitAbout("a", "other hosts have it too"),
+		},
 		"one node with the label and the host name of several hosts": {
 			byUID: bare("a"), byName: bare("a"), shared: true, want: write("a"),
 		},

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // SetupWithManager registers the controller.
@@ -28,21 +29,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, all, builder.WithPredicates(predicate.Or(
-			predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), isGone()))).
+			predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), flow.OnlyDeletes()))).
 		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(clusterMatters())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the moves of hosts: %w", err)
 	}
 	return nil
-}
-
-// isGone passes only deletions.
-func isGone() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-	}
 }
 
 // hostMatters passes changes that the next step of a host depends on.

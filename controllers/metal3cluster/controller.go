@@ -29,7 +29,7 @@ type Secrets interface {
 // Hosts reads hosts, and writes hosts that are reserved for a deleted Cluster.
 type Hosts interface {
 	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
-	Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
+	LiveHosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
@@ -136,13 +136,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
 	r.probeNodes(s)
-	if err != nil {
-		return result, err
+	if pass.Stored() {
+		r.announceHolder(s)
 	}
-	r.announceHolder(s)
-	registered, err := r.repairRegistrations(ctx, s)
+	registered, repairErr := r.repairRegistrations(ctx, s)
+	if err = errors.Join(err, repairErr); err != nil {
+		return ctrl.Result{}, err
+	}
 	result.RequeueAfter = flow.Soonest(r.untilSecretsRead(s, s.withReads(result.RequeueAfter)), registered)
-	return result, err
+	return result, nil
 }
 
 // route returns the stages of a reconcile.

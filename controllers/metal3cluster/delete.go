@@ -67,7 +67,7 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 	if cluster == "" {
 		return outcome.Done(), nil
 	}
-	hosts, err := r.Hosts.Reserved(ctx, s.infra.Namespace)
+	hosts, err := r.Hosts.LiveHosts(ctx, s.infra.Namespace)
 	if err != nil {
 		return outcome.Done(), err
 	}

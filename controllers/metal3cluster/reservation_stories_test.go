@@ -29,6 +29,10 @@ func describeReservations(s *suite) {
 			w.infrastructure(ctx, cluster)
 			w.ready(ctx)
 			cleaned, uncleaned := w.reserved(ctx, "cleaned", clusterName, ""), w.reserved(ctx, "uncleaned", clusterName, "disabled")
+			unlabelled := w.reserved(ctx, "unlabelled", clusterName, "")
+			stage.Change(ctx, w.client, w.key("unlabelled"), &bmov1alpha1.BareMetalHost{}, func(h *bmov1alpha1.BareMetalHost) {
+				delete(h.Labels, infrav1.NodeReuseLabel)
+			})
 			w.reserved(ctx, "neighbour", "other", "disabled")
 			neighbour := w.stored(ctx, Default, "neighbour")
 			if clusterGone {
@@ -37,6 +41,7 @@ func describeReservations(s *suite) {
 			w.remove(ctx)
 			w.gone(ctx)
 			Expect(w.stored(ctx, Default, "cleaned")).To(beAs(cleaned))
+			Expect(w.stored(ctx, Default, "unlabelled")).To(beAs(unlabelled), "a user has removed the label only")
 			uncleaned.Spec.Online = false
 			Expect(w.stored(ctx, Default, "uncleaned")).To(beAs(uncleaned), "the old system must not come back")
 			Expect(w.stored(ctx, Default, "neighbour")).To(Equal(neighbour))

@@ -73,8 +73,22 @@ func (r *Reconciler) findSecrets(ctx context.Context, s *scope) (outcome.Outcome
 			s.missing = append(s.missing, p)
 		}
 	}
-	s.rendered = len(s.missing) == 0 && (len(all) > 0 || s.template != nil && s.machine != nil)
-	return outcome.Done(), nil
+	if len(s.missing) > 0 || len(all) == 0 && (s.template == nil || s.machine == nil) {
+		return outcome.Done(), nil
+	}
+	return outcome.Done(), s.setRendered(ctx)
+}
+
+// setRendered stores the names of the Secrets before the status says that the data is ready: a machine would provision
+// its host without data that the spec does not name.
+func (s *scope) setRendered(ctx context.Context) error {
+	if s.data.DeletionTimestamp.IsZero() {
+		if err := s.pass.Save(ctx); err != nil {
+			return err
+		}
+	}
+	s.rendered = true
+	return nil
 }
 
 // usable returns true for a Secret of the data or without a controller.
@@ -98,7 +112,9 @@ func (r *Reconciler) render(ctx context.Context, s *scope) (outcome.Outcome, err
 			return reached, err
 		}
 	}
-	s.rendered = true
+	if err := s.setRendered(ctx); err != nil {
+		return outcome.Done(), err
+	}
 	if len(s.missing) > 0 && s.data.Status.Ready == nil {
 		renderSeconds.Observe(r.Clock.Since(s.data.CreationTimestamp.Time).Seconds())
 	}

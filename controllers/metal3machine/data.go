@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,9 +69,10 @@ func (s *scope) endOfObstacle() string {
 func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
 	claim := &infrav1.Metal3DataClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:  s.machine.Namespace,
-			Name:       s.machine.Name,
-			Labels:     s.machine.Labels,
+			Namespace: s.machine.Namespace,
+			Name:      s.machine.Name,
+			// The response of the API server may add labels to this map.
+			Labels:     maps.Clone(s.machine.Labels),
 			Finalizers: []string{infrav1.MachineFinalizer, infrav1.DataClaimFinalizer},
 		},
 		Spec: infrav1.Metal3DataClaimSpec{Template: &infrav1.Metal3ObjectRef{

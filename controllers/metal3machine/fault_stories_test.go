@@ -284,6 +284,37 @@ func (w *world) overtake(ctx context.Context, write stage.Write) stage.Verdict {
 	return stage.Verdict{}
 }
 
+// describeRefusedSpecs has the story of a webhook that refuses all changes of the spec.
+func describeRefusedSpecs(s *suite) {
+	It("is not provisioned before its provider ID and its failure domain are stored", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host")
+		w.settled(ctx, "host")
+		w.start()
+		w.machine(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
+		refused := make(chan struct{}, 100)
+		w.writes.Judge(func(write stage.Write) stage.Verdict {
+			if write.String() != "patch Metal3Machine" {
+				return stage.Verdict{}
+			}
+			refused <- struct{}{}
+			return stage.Verdict{Err: apierrors.NewInternalError(errors.New("the webhook has no endpoint"))}
+		})
+		w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(w.getHost(ctx, Default, "host").UID)})
+		// The second pass begins with the status that the first one has written.
+		for range 4 {
+			Eventually(refused).Should(Receive())
+		}
+		machine := w.getMachine(ctx, Default, "machine")
+		Expect(machine.Spec.ProviderID).To(BeEmpty())
+		Expect(machine.Status.Initialization.Provisioned).To(Or(BeNil(), HaveValue(BeFalse())))
+		w.writes.Judge(nil)
+		w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsTrue())
+		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(Equal(w.providerID("host", "machine")))
+	})
+}
+
 // livingWorld returns a world for the whole life of a machine.
 func (s *suite) livingWorld(ctx context.Context) *world {
 	GinkgoHelper()

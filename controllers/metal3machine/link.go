@@ -38,7 +38,13 @@ func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, e
 	if plan.Provisioned {
 		s.publish()
 	}
-	return plan.Outcome, s.pass.Save(ctx)
+	if err := s.pass.Save(ctx); err != nil {
+		return plan.Outcome, err
+	}
+	if plan.Provisioned {
+		s.machine.Status.Initialization.Provisioned = ptr.To(true)
+	}
+	return plan.Outcome, nil
 }
 
 func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, error) {
@@ -114,15 +120,14 @@ func unreachable(s *scope) host.LinkPlan {
 	return plan
 }
 
-// publish sets the provider ID and status.initialization.provisioned. A move keeps only the provider ID, which then
-// shows that the machine was provisioned. It also copies the failure domain of the Machine to the spec: Cluster API
-// overwrites the failure domain of the Machine with that of a provisioned Metal3Machine.
+// publish sets the provider ID, which must be stored before status.initialization.provisioned. A move keeps only the
+// provider ID, which then shows that the machine was provisioned. It also copies the failure domain of the Machine to
+// the spec: Cluster API overwrites the failure domain of the Machine with that of a provisioned Metal3Machine.
 func (s *scope) publish() {
 	s.machine.Spec.ProviderID = s.providerID()
 	if !ptr.Deref(s.machine.Status.Initialization.Provisioned, false) {
 		s.machine.Spec.FailureDomain = s.failureDomain()
 	}
-	s.machine.Status.Initialization.Provisioned = ptr.To(true)
 }
 
 // beforeNode returns true if the machine counts as provisioned before its Node exists. Without a bootstrap provider,

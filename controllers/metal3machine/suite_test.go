@@ -38,6 +38,7 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	describeReuse(s)
 	describePauses(s)
 	describeFaults(s)
+	describeRefusedSpecs(s)
 	describeCrowds(s)
 	describeInjection(s)
 })

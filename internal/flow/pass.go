@@ -58,7 +58,13 @@ type Pass struct {
 
 	// before is the copy at Begin, saved the copy at the last write of metadata and spec.
 	before, saved Object
+
+	// stored is true once all changes are written.
+	stored bool
 }
+
+// Stored returns true if End has written all changes.
+func (p *Pass) Stored() bool { return p.stored }
 
 // Begin starts a pass. The caller must own the object: cached objects are read-only.
 func (r Reporter) Begin(object Object) (*Pass, error) {
@@ -92,6 +98,7 @@ func (p *Pass) Save(ctx context.Context) error {
 // joined with those of the writes. A write conflict is not an error: End requeues the object.
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
 	writeErr := p.write(ctx, report)
+	p.stored = writeErr == nil
 	failure := withoutConflicts(writeErr, apierrors.IsConflict)
 	switch {
 	case writeErr != nil && failure == nil:

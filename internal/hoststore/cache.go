@@ -217,13 +217,12 @@ func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.Bar
 	return pointers(list.Items), nil
 }
 
-// Reserved returns the hosts of a namespace that node reuse reserves. It reads live: a deleted Cluster releases its
-// reservations only once, and the cache may not show the last one yet.
-func (s *Store) Reserved(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
+// LiveHosts returns all hosts of a namespace from the API server. A deleted Cluster releases its reservations only once,
+// and the cache may not show the last one yet.
+func (s *Store) LiveHosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
-	reserved := client.HasLabels{infrav1.NodeReuseLabel}
-	if err := s.live.List(ctx, &list, client.InNamespace(namespace), reserved); err != nil {
-		return nil, fmt.Errorf("listing reserved BareMetalHosts: %w", err)
+	if err := s.live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
 	}
 	return pointers(list.Items), nil
 }

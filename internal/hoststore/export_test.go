@@ -53,3 +53,14 @@ func (s *Store) Memory() Memory {
 	}
 	return memory
 }
+
+// Shortages counts the remembered searches that found no host.
+func (s *Store) Shortages() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, list := range s.waitlists {
+		count += len(list.shortages)
+	}
+	return count
+}

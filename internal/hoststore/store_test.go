@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -553,16 +552,14 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestReservedHostsAreReadLive(t *testing.T) {
-	label := build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"})
-	p := newProcess(newServer(available("free"), available("kept", label),
-		available("elsewhere", label, build.InNamespace("elsewhere"))), 0)
-	hosts, err := p.store.Reserved(context.Background(), build.DefaultNamespace)
-	if err != nil || len(hosts) != 1 || hosts[0].Name != "kept" {
-		t.Errorf("got %v, %v, want host kept, although the cache shows none", hosts, err)
+func TestLiveHosts(t *testing.T) {
+	p := newProcess(newServer(available("here"), available("elsewhere", build.InNamespace("elsewhere"))), 0)
+	hosts, err := p.store.LiveHosts(context.Background(), build.DefaultNamespace)
+	if err != nil || len(hosts) != 1 || hosts[0].Name != "here" {
+		t.Errorf("got %v, %v, want host here, although the cache shows none", hosts, err)
 	}
 	broken := hoststore.New(nil, brokenClient{})
-	if _, err := broken.Reserved(context.Background(), build.DefaultNamespace); !errors.Is(err, errBroken) {
+	if _, err := broken.LiveHosts(context.Background(), build.DefaultNamespace); !errors.Is(err, errBroken) {
 		t.Errorf("got %v, want the error of the list", err)
 	}
 }

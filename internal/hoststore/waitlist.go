@@ -367,6 +367,10 @@ func (w *waitlist) recordCount(wanted request, began uint64, counted host.Choice
 	if counted.Refused {
 		found.retry = now.Add(counted.RetryAfter)
 	}
+	// The requests of machines that no longer wait are never counted again.
+	maps.DeleteFunc(w.shortages, func(_ request, last shortage) bool {
+		return last.searched < w.gained && !now.Before(last.fresh)
+	})
 	w.shortages[wanted] = found
 }
 

@@ -3,6 +3,7 @@ package hoststore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,6 +98,24 @@ func TestARequeuedMachineKeepsItsPlace(t *testing.T) {
 	p.enqueues(t, "first")
 	p.settle("first", false)
 	p.enqueues(t, "second")
+}
+
+// TestShortagesEndWithTheirMachines lets machines of many owners wait for some time, while one machine waits all the time.
+func TestShortagesEndWithTheirMachines(t *testing.T) {
+	p := newProcess(newServer(taken("host-0")), 1)
+	p.wait(t, wants("stays"))
+	for i := range 20 {
+		brief := wants(fmt.Sprintf("machine-%d", i), func(w *host.Wanted) { w.Owner = fmt.Sprintf("owner-%d", i) })
+		p.wait(t, brief)
+		p.settle(brief.Machine, false)
+		p.change(free)
+		p.enqueues(t, "stays")
+		p.change(func(h *bmov1alpha1.BareMetalHost) { h.Spec.ConsumerRef = taken("").Spec.ConsumerRef })
+		p.wait(t, wants("stays"))
+	}
+	if got := p.store.Shortages(); got > 2 {
+		t.Errorf("the waitlist remembers %d searches, although one machine waits", got)
+	}
 }
 
 func TestAHostEnqueuesOnlyAMachineThatItSuits(t *testing.T) {

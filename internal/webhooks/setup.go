@@ -1,7 +1,6 @@
 // Package webhooks registers admission and conversion of the nine kinds, and the webhook for BareMetalHosts. Package
 // v1beta2 has the admission, the API packages have the conversion. A kind without conversion does not compile here:
 // objects that cannot be converted would stop garbage collection and the deletion of namespaces.
-// garbage collection and the deletion of namespaces in the whole cluster.
 package webhooks
 
 import (

@@ -7,7 +7,7 @@
 // (rule.Findings.Without), so finalizers, labels and status stay writable in a release with stricter rules. An earlier
 // error stays until a user edits the field.
 //
-// The webhooks admit three kinds of requests without validation. Only leftAlone and isTopologyDryRun detect them:
+// The webhooks admit three kinds of requests without validation. Only infrav1.IsGoing and isTopologyDryRun detect them:
 //   - objects that clusterctl move is about to delete in the source,
 //   - objects that are being deleted, where only finalizers matter,
 //   - for changes: dry runs of the topology controller, which compares templates.
