@@ -217,8 +217,8 @@ func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.Bar
 	return pointers(list.Items), nil
 }
 
-// LiveHosts returns all hosts of a namespace from the API server. A deleted Cluster releases its reservations only once,
-// and the cache may not show the last one yet.
+// LiveHosts returns all hosts of a namespace from the API server. A deleted Cluster releases its reservations only
+// once, and the cache may not show the last one yet.
 func (s *Store) LiveHosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
 	var list bmov1alpha1.BareMetalHostList
 	if err := s.live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
