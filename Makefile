@@ -180,7 +180,7 @@ PIVOT_HOSTS ?= 100
 PIVOTS ?= 50
 
 .PHONY: bench-pivot
-bench-pivot: programs lab ## Measure a pivot of PIVOT_HOSTS hosts (100), and run twice PIVOTS pivots (50) with random faults
+bench-pivot: programs ## Measure a pivot of PIVOT_HOSTS hosts (100), and run twice PIVOTS pivots (50) with random faults
 	@go test -count=1 -timeout 60m -v ./test/move -run '^TestMove$$' -args -ginkgo.skip='random faults' -move.measure \
 		-move.hosts="$(PIVOT_HOSTS)" -ironic="$(PIVOT_IRONIC)"
 	@echo "==> $(PIVOTS) pivots with random faults, and $(PIVOTS) with a handover of the Ironic endpoint after each"
