@@ -9,8 +9,8 @@
 //
 // Most of the time a story waits, so stories run in parallel. Stories that kill managers or cut connections run one
 // after the other in a second pair of clusters, those that start another BMO or an Ironic endpoint in a third pair. The
-// trade-off: all stories run before the first spec, and each spec only reports its story. -move.story=expression selects
-// stories by a regular expression for their names.
+// trade-off: all stories run before the first spec, and each spec only reports its story. -move.story=expression
+// selects stories by a regular expression for their names.
 //
 // The tests use no nodes. Cluster API does not run: the stories write its objects, above all the nodes of Machines, and
 // no node is armed to take the Ironic endpoint. The package test/e2e has nodes.
