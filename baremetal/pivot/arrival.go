@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -72,6 +73,26 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 	}
 }
 
+// ArrivedDeleted returns true if a paused host was being deleted when it arrived: BMO would deprovision it. The first row
+// that matches counts.
+//
+//	host                                              was being deleted
+//	is not paused, is not being deleted, or is being  no
+//	deleted by a move
+//	has the arrival ArrivalDeleted                    yes
+//	has the epoch of the last arrival of one of its   yes: it came back onto its own leftover, and BMO has not restored
+//	Clusters                                          the status in between, so the annotation is its own
+//	anything else                                     no: a user deletes it
+func ArrivedDeleted(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
+	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
+	if !paused || host.DeletionTimestamp.IsZero() || infrav1.IsLeaving(host) {
+		return false
+	}
+	stamp := EpochOf(host)
+	arrivedWith := func(other Neighbour) bool { return stamp.IsMove() && other.Arrival == stamp }
+	return ArrivalOf(host) == ArrivalDeleted || slices.ContainsFunc(decidingFor(host, around), arrivedWith)
+}
+
 // ArrivedStatus returns the status that arrived in an annotation, with the hardware details of the current status: the
 // annotation has none.
 func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, error) {
@@ -88,26 +109,26 @@ func ArrivedStatus(annotation string, replaced map[string]any) (map[string]any, 
 
 // arrivalObstacles returns why a host that arrived stays paused, with the remedy. It is empty for other hosts.
 func arrivalObstacles(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Obstacle {
-	if Abandoned(host, around) {
-		return []Obstacle{abandonedObstacle(host)}
-	}
 	blocks := func(remedy, format string) []Obstacle {
 		return []Obstacle{About(hostKind, host).Blocks(CodeLeftover, remedy, format, host.Name)}
 	}
-	switch ArrivalOf(host) {
-	case ArrivalPending:
-		return blocks("wait for the manager",
-			"BareMetalHost %s is a leftover of an earlier move and has not restored the status that arrived")
-	case ArrivalDeleted:
+	arrival := ArrivalOf(host)
+	switch {
+	case Abandoned(host, around):
+		return []Obstacle{abandonedObstacle(host)}
+	case ArrivedDeleted(host, around):
 		return blocks(keepCommand(host), "BareMetalHost %s was being deleted when it arrived from "+
 			"another cluster, and stays paused, because BMO would deprovision it")
-	case ArrivalOutdated:
+	case arrival == ArrivalPending:
+		return blocks("wait for the manager",
+			"BareMetalHost %s is a leftover of an earlier move and has not restored the status that arrived")
+	case arrival == ArrivalOutdated:
 		remedy := "find out which status is correct; " + keepCommand(host) + " keeps the newer status"
 		return blocks(remedy,
 			"BareMetalHost %s has a newer status than the one that arrived from another cluster, and stays paused")
-	case NotArrived, ArrivalTaken:
+	default:
+		return nil
 	}
-	return nil
 }
 
 // keepCommand returns the command that resumes a paused host, and keeps the system that runs on it.

@@ -82,6 +82,48 @@ func TestArrivalOf(t *testing.T) {
 	}
 }
 
+// TestArrivedDeleted tests every combination of the facts, and that only such a host is kept.
+func TestArrivedDeleted(t *testing.T) {
+	const lastMove pivot.Epoch = 5
+	table := [][]string{
+		// pause, deletion, annotation, epoch of the host, was being deleted when it arrived
+		{"none", "*", "*", "*", "false"},
+		{"*", "stays|leaving", "*", "*", "false"},
+		{"*", "*", "foreign", "*", "true"},
+		{"*", "*", "*", "5", "true"},
+		{"*", "*", "*", "*", "false"},
+	}
+	arrived := runs
+	arrived.Epoch, arrived.Arrival = lastMove.Unpaused(), lastMove
+	for _, facts := range combinations(
+		[]string{"none", infrav1.HostPausedByProvider, "maintenance"}, []string{"stays", "leaving", "deleted"},
+		[]string{"missing", "unmarked", "own", "foreign"}, []string{"", "0", "5", "6", "7"},
+	) {
+		host := leftover(t, facts[2], "same", facts[1])
+		if facts[0] != "none" {
+			host.Annotations[bmov1alpha1.PausedAnnotation] = facts[0]
+		}
+		if facts[1] == "leaving" {
+			host.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			host.Annotations[infrav1.DeleteForMoveAnnotation] = ""
+		}
+		if facts[3] != "" {
+			host.Annotations[infrav1.MoveEpochAnnotation] = facts[3]
+		}
+		got := pivot.ArrivedDeleted(host, []pivot.Neighbour{arrived})
+		if want := answer(table, facts) == "true"; got != want {
+			t.Errorf("%v: got %t", facts, got)
+		}
+		step := pivot.PlanHost(host, []pivot.Neighbour{arrived}, pivot.HostFacts{})
+		if got != (step == pivot.Keep) {
+			t.Errorf("%v: the step is %s", facts, step)
+		}
+		if pivot.ArrivedDeleted(host, []pivot.Neighbour{runs}) != (got && facts[2] == "foreign") {
+			t.Errorf("%v: a move that was aborted counts as an arrival", facts)
+		}
+	}
+}
+
 // TestResumedArrival tests a host that BMO continues with the status that arrived.
 func TestResumedArrival(t *testing.T) {
 	host := leftover(t, "foreign", "same", "stays")

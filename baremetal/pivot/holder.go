@@ -71,7 +71,8 @@ type Verdict struct {
 	// Holder is the VIP holder. Nil means unknown.
 	Holder *infrav1.IronicHolder
 
-	// KnownHosts is the number of hosts that are registered with Ironic. Nil unless the Ironic of the cluster answers.
+	// KnownHosts is the number of hosts that are registered with Ironic, and adopted if they are provisioned. Nil unless the
+	// Ironic of the cluster answers.
 	KnownHosts *int32
 
 	// Outcome is done when the Ironic of the cluster answers.
@@ -172,12 +173,17 @@ func (c Cluster) holder(conductors []string) (holder infrav1.IronicHolder, condu
 	return infrav1.IronicHolder{Kind: infrav1.HolderForeign, Name: foreign}, foreign
 }
 
+// known returns the number of hosts with a node in Ironic, without those that Ironic has not verified or adopted yet.
 func (c Cluster) known(nodes map[string]string) *int32 {
 	var count int32
 	for _, host := range c.Hosts {
-		if _, known := nodes[host]; known {
+		if state, known := nodes[host]; known && !slices.Contains(unfinishedStates(), state) {
 			count++
 		}
 	}
 	return &count
 }
+
+// unfinishedStates are the states of a node in Ironic before BMO has registered it completely. A node stays in one of
+// them while its BMC does not answer.
+func unfinishedStates() []string { return []string{"enroll", "verifying", "adopting", "adopt failed"} }

@@ -66,9 +66,16 @@ func TestJudge(t *testing.T) {
 		"Hosts": {
 			"hosts of other clusters and machines that are no hosts do not count",
 			pivot.Sighting{Answer: pivot.Answers, Conductors: []string{"c1-m"}, Nodes: map[string]string{
-				"metal3~a": "active", "metal3~c": "enroll", "metal3~stranger": "active",
+				"metal3~a": "active", "metal3~c": "available", "metal3~stranger": "active",
 			}},
 			held(infrav1.HolderManagement, "m"), &two, "", "m",
+		},
+		"Unfinished": {
+			"the BMCs of these hosts have not answered yet",
+			pivot.Sighting{Answer: pivot.Answers, Conductors: []string{"c1-m"}, Nodes: map[string]string{
+				"metal3~a": "enroll", "metal3~b": "adopt failed", "metal3~c": "adopting",
+			}},
+			held(infrav1.HolderManagement, "m"), &none, "", "m",
 		},
 		"Starting": {
 			"an Ironic without conductors has no owner", by(), nil, nil, infrav1.EndpointStartingReason, "start",

@@ -102,8 +102,8 @@ type HostFacts struct {
 //
 //	goal                host                                           step
 //	any                 being deleted by a move                        Leave
-//	any                 paused, arrived on a leftover that is being    Keep
-//	                    deleted, or that has a newer status
+//	any                 paused, was being deleted when it arrived, or  Keep
+//	                    arrived on a leftover with a newer status
 //	any                 paused, left by an earlier move                Keep
 //	any                 paused, arrived on any other leftover          Restore
 //	Parked, Running     last registered by another Ironic than the     MarkProvisioned: before anything else
@@ -190,11 +190,11 @@ func planArrival(host *bmov1alpha1.BareMetalHost, around []Neighbour, paused boo
 	switch {
 	case !paused:
 		return Leave
-	case Abandoned(host, around):
+	case Abandoned(host, around), ArrivedDeleted(host, around):
 		return Keep
 	case arrival == ArrivalPending:
 		return Restore
-	case arrival == ArrivalDeleted, arrival == ArrivalOutdated:
+	case arrival == ArrivalOutdated:
 		return Keep
 	default:
 		return Leave

@@ -114,7 +114,7 @@ func (f *MoveFacts) unpaused() (late, running []Obstacle) {
 		switch {
 		case f.PausedSince.IsZero(), ptr.Deref(cluster.Spec.Paused, false):
 		case cluster.CreationTimestamp.After(f.PausedSince):
-			late = append(late, About("Cluster", cluster).Blocks(CodeClusterLate, "move again, or delete it", "Cluster %s "+
+			late = append(late, About("Cluster", cluster).Blocks(CodeClusterLate, againRemedy, "Cluster %s "+
 				"was created after clusterctl had discovered the objects, and would stay behind", cluster.Name))
 		default:
 			running = append(running, About("Cluster", cluster).Blocks(CodeClusterRuns, "wait until clusterctl pauses it; if "+
@@ -125,12 +125,16 @@ func (f *MoveFacts) unpaused() (late, running []Obstacle) {
 	return late, running
 }
 
+// againRemedy is the remedy for an object that clusterctl has not discovered. A clusterctl that still runs would pass the
+// gate of the next move too.
+const againRemedy = "stop clusterctl, abort the move with `clusterctl metal3 pivot abort`, and move again; or delete it"
+
 // late returns the hosts that were created after the Clusters were paused.
 func (f *MoveFacts) late() []Obstacle {
 	var found []Obstacle
 	for _, host := range f.Hosts {
 		if !f.PausedSince.IsZero() && host.CreationTimestamp.After(f.PausedSince) && !infrav1.IsLeaving(host) {
-			found = append(found, About(hostKind, host).Blocks(CodeHostLate, "move again, or delete it",
+			found = append(found, About(hostKind, host).Blocks(CodeHostLate, againRemedy,
 				"BareMetalHost %s was created after clusterctl had discovered the objects, and would stay behind", host.Name))
 		}
 	}

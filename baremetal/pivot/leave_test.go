@@ -177,7 +177,7 @@ func TestMayLeave(t *testing.T) {
 				Hosts: []*bmov1alpha1.BareMetalHost{created("late", 101), created("before", 99), created("with", 100)},
 			},
 			lost: []string{"BareMetalHost late was created after clusterctl had discovered the objects, and would stay " +
-				"behind: move again, or delete it"},
+				"behind: stop clusterctl, abort the move with `clusterctl metal3 pivot abort`, and move again; or delete it"},
 		},
 		"HostLeaves": {
 			reason: "clusterctl has copied it, and deletes it",
@@ -191,7 +191,7 @@ func TestMayLeave(t *testing.T) {
 				PausedSince: time.Unix(100, 0), Clusters: []*clusterv1.Cluster{unpausedCluster("late", 101)},
 			},
 			lost: []string{"Cluster late was created after clusterctl had discovered the objects, and would stay behind: " +
-				"move again, or delete it"},
+				"stop clusterctl, abort the move with `clusterctl metal3 pivot abort`, and move again; or delete it"},
 		},
 		"ClusterRuns": {
 			reason: "clusterctl pauses one after the other",

@@ -50,11 +50,11 @@ func (c *recovery) abort(ctx context.Context) error {
 	case courseCopying, courseGivenUp:
 	}
 	var copies []removal
-	confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+	confirmed, err := c.confirmStopped(ctx, func() (intent, error) {
 		copies = c.copies()
 		return intent{
-			question: fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target.",
-				c.where.namespace, number(len(copies), "copied object")),
+			question: fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target. "+
+				"Stop clusterctl first.", c.where.namespace, number(len(copies), "copied object")),
 			objects: append(unpausedNames(c.left), removalNames(copies)...),
 		}, c.refuse(targetSide, liveLeftover(copies, c.arrived.hosts)...)
 	})
@@ -86,9 +86,9 @@ func (c *recovery) resume(ctx context.Context) error {
 	case courseUnclear:
 		return nil
 	case courseCopying, courseGivenUp:
-		confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+		confirmed, err := c.confirmStopped(ctx, func() (intent, error) {
 			return intent{
-				question: "Nothing was deleted in the source: its Clusters are unpaused, and moved again.",
+				question: "Nothing was deleted in the source: its Clusters are unpaused, and moved again. Stop clusterctl first.",
 				objects:  unpausedNames(c.left),
 			}, nil
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
@@ -32,6 +33,34 @@ func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) 
 		}
 		return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
 	})
+}
+
+// stillness is how long the target must not change before a command ends a move. While clusterctl copies or deletes, it
+// changes several objects a second.
+const stillness = 3 * time.Second
+
+// confirmStopped is confirmAll for a command that ends a move. It adds an obstacle if objects of the move change after the
+// confirmation: clusterctl still runs.
+func (c *recovery) confirmStopped(ctx context.Context, plan func() (intent, error)) (bool, error) {
+	confirmed, err := c.confirmAll(ctx, plan)
+	if !confirmed || err != nil || c.dryRun {
+		return confirmed, err
+	}
+	course, copies := c.done.Course, removalNames(c.copies())
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(stillness):
+	}
+	if err := c.look(ctx); err != nil {
+		return false, err
+	}
+	if c.done.Course != course || !slices.Equal(copies, removalNames(c.copies())) {
+		return false, c.wrongStage("stop it, and run the command again",
+			"clusterctl still runs: objects of the move have changed in the last seconds")
+	}
+	_, err = plan()
+	return err == nil && len(c.done.Refusals) == 0, err
 }
 
 // confirmPlan is confirmAll with a function that reads what the plan requires.

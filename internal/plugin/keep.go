@@ -93,7 +93,7 @@ func (c *keeping) remedyOf(ctx context.Context) (remedy, []pivot.Obstacle, error
 	}
 	_, paused := host.Annotations[bmov1alpha1.PausedAnnotation]
 	switch arrived := pivot.ArrivalOf(host); {
-	case paused && arrived == pivot.ArrivalDeleted:
+	case pivot.ArrivedDeleted(host, seen.around):
 		return c.replacement(ctx, host)
 	case paused && arrived == pivot.ArrivalOutdated:
 		return c.retaining(ctx, host)

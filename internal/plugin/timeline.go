@@ -160,6 +160,9 @@ func phaseAfter() map[string]pivot.Phase {
 		"ArrivalHeld":             pivot.PhaseArrivalHeld,
 		"StatusLost":              pivot.PhaseStatusLost,
 		"ProvisioningHeld":        pivot.PhaseProvisioningHeld,
+		"WaitingForIronic":        pivot.PhaseWaitingForEndpoint,
+		"MovedAway":               pivot.PhaseResuming,
+		"NotMoved":                pivot.PhaseRunning,
 	}
 }
 

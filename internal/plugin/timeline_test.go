@@ -2,6 +2,9 @@ package plugin
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +84,23 @@ func TestTimelinePrints(t *testing.T) {
 	}
 	if !strings.Contains(page.String(), "<h1>Pivot of namespace metal3, 2026-01-02 03:00:00</h1>") {
 		t.Errorf("got %s", page.String())
+	}
+}
+
+// TestPhaseAfter requires a phase for each event of a host in a move.
+func TestPhaseAfter(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("..", "..", "controllers", "hostmove", "controller.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := phaseAfter()
+	reasons := regexp.MustCompile(`(?m)corev1\.EventType\w+, "(\w+)",$`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < len(phases) {
+		t.Errorf("the manager has %d events, and the timeline %d", len(reasons), len(phases))
+	}
+	for _, reason := range reasons {
+		if phases[reason[1]] == "" {
+			t.Errorf("event %s has no phase", reason[1])
+		}
 	}
 }

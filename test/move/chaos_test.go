@@ -184,7 +184,11 @@ func (w *world) pivotThroughChaos(ctx context.Context, dice chance, number int, 
 		w.readyForMove(ctx)
 		w.move(ctx)
 	case leaves && w.isLeaving(ctx):
-		w.finish(ctx)
+		// The user goes on in the target, as after the loss of the source.
+		w.here, w.there = w.there, w.here
+		w.byHand("pivot unpause")
+		Expect(w.runPlugin(ctx, "unpause")).To(Equal(done))
+		w.pretend(ctx)
 		w.keepHeld(ctx)
 		return true
 	default:

@@ -141,6 +141,38 @@ func leftBehind(c *clusters) []story {
 			w.observed(ctx)
 			w.nothingDone(before, "update")
 		}},
+		{"holds a leftover that is being deleted although its own status comes back", func(ctx context.Context) {
+			w := c.world(ctx)
+			w.cluster(ctx, "cluster")
+			w.host(ctx, "half", deployed)
+			w.settled(ctx)
+			w.change(ctx, "half", func(host *bmov1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, "maintenance")
+			})
+			w.readyForMove(ctx)
+			before := w.trace(ctx)
+			journey := w.begin(ctx)
+			w.duringDeletion(ctx, w.here.cut)
+			journey.lose()
+			w.finish(ctx)
+			w.there.mend()
+			w.leaveHalf(ctx, "half")
+			w.readyForMove(ctx)
+			w.move(ctx)
+			w.eventually(ctx, "half", isPausedBy("maintenance"), HaveField("DeletionTimestamp", Not(BeNil())))
+			w.infras(ctx, stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.NotReadyForMoveReason,
+				"BareMetalHost half was being deleted when it arrived")))
+
+			By("replacing it, and ending the pause of the user")
+			w.keep(ctx, "half")
+			w.change(ctx, "half", func(host *bmov1alpha1.BareMetalHost) {
+				delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+			})
+			w.eventually(ctx, "half", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused(),
+				HaveField("DeletionTimestamp", BeNil()), HaveField("Spec", before.pictures["half"].Spec))
+			w.observed(ctx)
+			w.nothingDone(before, "update", "adopt")
+		}},
 	}
 }
 

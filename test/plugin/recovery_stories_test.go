@@ -2,6 +2,8 @@ package plugin_test
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -36,6 +38,17 @@ func describeRecovery(c *clusters) {
 		target.isEmpty(ctx)
 		Expect(source.hosts(ctx)).To(HaveLen(1), "the source keeps its objects")
 		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Nothing to do."))
+	})
+
+	It("does not end a move while clusterctl copies", func(ctx context.Context) {
+		namespace, source, target := c.halfMoved(ctx)
+		for _, command := range []string{"abort", "resume"} {
+			stop := copying(ctx, source, target, command)
+			Expect(c.run(ctx, namespace, command)).To(end(1, "clusterctl still runs", "stop it"))
+			stop()
+			Expect(source.isPaused(ctx)).To(BeTrue())
+			Expect(target.isPaused(ctx)).To(BeTrue())
+		}
 	})
 
 	It("does not abort a move that has begun to delete, and completes it", func(ctx context.Context) {
@@ -181,6 +194,30 @@ func (c *clusters) halfMoved(ctx context.Context, edits ...func(*infrav1.Metal3C
 	left := pivot.Departure{Infras: map[string]pivot.Epoch{clusterName: 1}}
 	Expect(departure.New(c.source.Client).Remember(ctx, namespace, left)).To(Succeed())
 	return namespace, source, target
+}
+
+// copying copies hosts from the source to the target, as clusterctl does, until it is stopped.
+func copying(ctx context.Context, source, target world, prefix string) (stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer GinkgoRecover()
+		defer close(ended)
+		for number := 0; ; number++ {
+			select {
+			case <-stopped:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			name := fmt.Sprintf("%s-%d", prefix, number)
+			for _, w := range []world{source, target} {
+				w.create(ctx, build.Host(name, build.Available(), build.Paused(infrav1.HostPausedByProvider)))
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
 }
 
 // epoch writes the epoch of a move.

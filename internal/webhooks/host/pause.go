@@ -20,9 +20,9 @@
 // A host that moved away must not be created again in the source, for example by a controller that applies manifests:
 // BMO of the source would treat it as new, and inspect it, which reboots the machine.
 //
-// The webhook refuses and changes nothing else, so clusterctl can remove finalizers. It patches the annotations of the
-// raw object with one operation, so that fields of newer BMOs are kept. A user can unpause a host with delete-for-move
-// only after removing that annotation.
+// The webhook refuses and changes nothing else, so clusterctl can remove finalizers. It patches only annotations of the
+// raw object, so that fields of newer BMOs are kept. A user can unpause a host with delete-for-move only after removing
+// that annotation.
 //
 // The match conditions in config/webhook exclude all other writes. They cannot be generated, so these entries are
 // written by hand.
@@ -73,9 +73,14 @@ func handle(_ context.Context, request admission.Request) admission.Response {
 	if !lost {
 		return admission.Allowed("")
 	}
-	return paused(request.Name, operation{
-		Op: "add", Path: "/metadata/annotations/" + escaped.Replace(bmov1alpha1.PausedAnnotation), Value: value,
-	})
+	add := func(annotation, value string) operation {
+		return operation{Op: "add", Path: "/metadata/annotations/" + escaped.Replace(annotation), Value: value}
+	}
+	pause := []operation{add(bmov1alpha1.PausedAnnotation, value)}
+	if value == infrav1.HostPausedByProvider {
+		pause = append(pause, add(infrav1.PauseReasonAnnotation, pivot.PauseReason(pivot.Pause)))
+	}
+	return paused(request.Name, pause...)
 }
 
 // receive handles the creation of a host.
@@ -98,9 +103,9 @@ func receive(_ context.Context, request admission.Request) admission.Response {
 	return paused(request.Name, operation{Op: "add", Path: "/metadata/annotations", Value: annotations})
 }
 
-// paused admits a write with an operation that pauses the host.
-func paused(name string, pause operation) admission.Response {
-	patch, err := json.Marshal([]operation{pause})
+// paused admits a write with the operations that pause the host.
+func paused(name string, pause ...operation) admission.Response {
+	patch, err := json.Marshal(pause)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("pausing the host %s: %w", name, err))
 	}

@@ -17,6 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
 )
@@ -34,7 +36,12 @@ func annotated(annotations ...string) string {
 
 func TestPauseIsRestored(t *testing.T) {
 	put := func(value string) string {
-		return `[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"` + value + `"}]`
+		pause := `[{"op":"add","path":"/metadata/annotations/baremetalhost.metal3.io~1paused","value":"` + value + `"}`
+		if value != infrav1.HostPausedByProvider {
+			return pause + "]"
+		}
+		return pause + `,{"op":"add","path":"/metadata/annotations/infrastructure.cluster.x-k8s.io~1pause-reason","value":"` +
+			pivot.PauseReason(pivot.Pause) + `"}]`
 	}
 	cases := map[string]struct {
 		reason        string
