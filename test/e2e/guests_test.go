@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -32,6 +33,8 @@ const (
 	locked = "locked"
 	// detached runs a system, and was detached from Ironic.
 	detached = "detached"
+	// tuned is available with BIOS settings of a user.
+	tuned = "tuned"
 )
 
 const (
@@ -42,7 +45,12 @@ const (
 	userName, lostName = "username", "lost-username"
 )
 
-func guests() []string { return []string{late, paused, errored, locked, detached} }
+func guests() []string { return []string{late, paused, errored, locked, detached, tuned} }
+
+// chosenSettings are the BIOS settings of the guest tuned.
+func chosenSettings() bmov1alpha1.DesiredSettingsMap {
+	return bmov1alpha1.DesiredSettingsMap{"ProcVirtualization": intstr.FromString("Disabled")}
+}
 
 func named(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: lab.Namespace, Name: name}
@@ -80,9 +88,13 @@ func (e *endpoint) seatGuests(ctx context.Context) {
 		metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.DetachedAnnotation, "")
 	})
 	e.renameCredential(ctx, userName, lostName)
+	setFirmware(ctx, e.Client, tuned, chosenSettings())
 	e.untilGuest(ctx, errored, hasFailed(bmov1alpha1.RegistrationError))
 	e.untilGuest(ctx, locked, hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateRegistering))
 	e.untilGuest(ctx, detached, HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
+	Eventually(func() map[string]any { return bed.lab.BMC().BIOS(tuned) }, patiently()...).
+		Should(HaveKeyWithValue("ProcVirtualization", "Disabled"))
+	e.untilGuest(ctx, tuned, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
 }
 
 // provisionLate starts to provision a guest. The operation lasts until finish is called.
@@ -126,6 +138,11 @@ func (e *endpoint) expectGuestsKept(ctx context.Context) {
 	e.untilGuest(ctx, locked, inState(bmov1alpha1.StateRegistering), isNotPaused(), hasFailed(bmov1alpha1.RegistrationError))
 	e.untilGuest(ctx, detached, inState(bmov1alpha1.StateExternallyProvisioned), isNotPaused(),
 		HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
+	e.untilGuest(ctx, tuned, inState(bmov1alpha1.StateAvailable), isWell(), isOn(), isNotPaused())
+	settings, components := &bmov1alpha1.HostFirmwareSettings{}, &bmov1alpha1.HostFirmwareComponents{}
+	Expect(e.Get(ctx, named(tuned), settings)).To(Succeed())
+	Expect(settings.Spec.Settings).To(Equal(chosenSettings()))
+	Expect(e.Get(ctx, named(tuned), components)).To(Succeed())
 }
 
 // thawGuests ends the changes of users on guests, which are then healthy. That changes no machine.

@@ -140,7 +140,9 @@ var _ = Describe("A cluster", Ordered, func() {
 			Expect(cmp.Diff(spec, found.Spec)).To(BeEmpty(), name)
 			Expect(found.Annotations).To(BeEmpty(), name)
 			Expect(found.Labels).To(BeEmpty(), name)
-			Expect(bed.lab.Machine(name).Running()).To(BeFalse(), "an operating system still runs on %s", name)
+			machine := bed.lab.Machine(name)
+			Expect(!machine.Running() || machine.RunsRamdisk()).To(BeTrue(), "the system of a Machine still runs on %s", name)
+			Expect(machine.Installed()).To(BeEmpty(), "the disk of %s", name)
 		}
 	}, NodeTimeout(storyLimit))
 })

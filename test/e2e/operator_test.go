@@ -67,8 +67,29 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 			"its agent boots once to clean it and to write the image; without fast track, once for each")
 		provisioned := time.Now()
 		killBMO(ctx)
+		w.untilReconciled(ctx)
 		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
 		Expect(changesOf(provisioned, single)).To(BeEmpty())
+	}, NodeTimeout(storyLimit))
+
+	It("is adopted by an empty Ironic although its BMC is busy and then slow", func(ctx context.Context) {
+		fail := func(fault bmc.Fault) {
+			GinkgoHelper()
+			Expect(bed.lab.BMC().SetFault(single, fault)).To(Succeed())
+		}
+		DeferCleanup(fail, bmc.Fault{})
+		adoptedBy := w.host(ctx, Default, single).Status.Provisioning.ID
+		replaced := time.Now()
+		fail(bmc.Fault{Busy: true})
+		_, err := bed.lab.Management().Kubectl(ctx, "rollout", "restart", "--namespace", lab.IronicNamespace,
+			"deployment/"+lab.IronicDeployment)
+		Expect(err).NotTo(HaveOccurred())
+		w.untilSingle(ctx, hasFailed(bmov1alpha1.ProvisionedRegistrationError), inState(bmov1alpha1.StateProvisioned))
+		fail(bmc.Fault{Delay: time.Second})
+		w.untilSingle(ctx, isWell(), isOn(), inState(bmov1alpha1.StateProvisioned),
+			HaveField("Status.Provisioning.ID", Not(Equal(adoptedBy))))
+		fail(bmc.Fault{})
+		Expect(changesOf(replaced, single)).To(BeEmpty())
 	}, NodeTimeout(storyLimit))
 
 	It("keeps running when the password of its BMC changes, and its power follows the new one", func(ctx context.Context) {
@@ -93,15 +114,20 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Image = nil })
 		w.untilSingle(ctx, inState(bmov1alpha1.StateDeprovisioning))
 		killBMO(ctx)
-		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell())
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
 		Expect(inserted(released, single)).To(Equal(1), "its agent boots once to clean it")
 		Expect(bed.lab.Machine(single).Installed()).To(BeEmpty(), "the disk")
+		available := time.Now()
+		killBMO(ctx)
+		w.untilReconciled(ctx)
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
+		Expect(changesOf(available, single)).To(BeEmpty())
 	}, NodeTimeout(storyLimit))
 
 	It("gets other BIOS settings although BMO is killed while it prepares the host", func(ctx context.Context) {
 		asked := time.Now()
 		// BMO repeats the settings until it has read them, once a minute.
-		w.setFirmware(ctx, single, bmov1alpha1.DesiredSettingsMap{
+		setFirmware(ctx, w, single, bmov1alpha1.DesiredSettingsMap{
 			"ProcVirtualization": intstr.FromString("Disabled"), "BootDelaySeconds": intstr.FromInt32(5),
 		})
 		w.untilSingle(ctx, inState(bmov1alpha1.StatePreparing))
@@ -130,7 +156,25 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		killBMO(ctx)
 		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
 		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), HaveField("Status.PoweredOn", false))
-		Expect(changesOf(taken, single)).To(And(Not(BeEmpty()), HaveEach(HaveField("Resource", "reset"))))
+		// With fast track, the agent runs until then. Ironic ejects its image when it adopts the host.
+		Expect(changesOf(taken, single)).To(And(
+			ContainElement(HaveField("Resource", "reset")), HaveEach(HaveField("Resource", BeElementOf("reset", "eject"))),
+		))
+	}, NodeTimeout(storyLimit))
+
+	It("is powered off and deleted although BMO is killed meanwhile", func(ctx context.Context) {
+		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) {
+			host.Spec.ExternallyProvisioned, host.Spec.Online = false, true
+		})
+		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
+		// A slow BMC keeps the host in the state until BMO is killed.
+		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{Delay: 2 * time.Second})).To(Succeed())
+		Expect(w.Delete(ctx, w.host(ctx, Default, single))).To(Succeed())
+		w.untilSingle(ctx, inState(bmov1alpha1.StatePoweringOffBeforeDelete))
+		killBMO(ctx)
+		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{})).To(Succeed())
+		w.dismissSingle(ctx)
+		Expect(bed.lab.Machine(single).Powered()).To(BeFalse())
 	}, NodeTimeout(storyLimit))
 })
 
@@ -175,17 +219,17 @@ func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareM
 }
 
 // setFirmware requests BIOS settings of a host, which BMO must have read before.
-func (w *world) setFirmware(ctx context.Context, name string, wanted bmov1alpha1.DesiredSettingsMap) {
+func setFirmware(ctx context.Context, at client.Client, name string, wanted bmov1alpha1.DesiredSettingsMap) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		settings := &bmov1alpha1.HostFirmwareSettings{}
-		g.Expect(w.Get(ctx, named(name), settings)).To(Succeed())
+		g.Expect(at.Get(ctx, named(name), settings)).To(Succeed())
 		for attribute := range wanted {
 			g.Expect(settings.Status.Settings).To(HaveKey(attribute))
 		}
 		before := settings.DeepCopy()
 		settings.Spec.Settings = wanted
-		g.Expect(w.Patch(ctx, settings, client.MergeFrom(before))).To(Succeed())
+		g.Expect(at.Patch(ctx, settings, client.MergeFrom(before))).To(Succeed())
 	}, patiently()...).Should(Succeed())
 }
 

@@ -71,7 +71,7 @@ type Machine struct {
 	pulled bool
 	// running is the last booted system. Nil if there was none since power-on.
 	running *boot
-	// board serves the last booted ramdisk. Nil for a system from the disk.
+	// board serves the last booted ramdisk. Nil for a system from the disk or from a live medium.
 	board *board
 }
 
@@ -138,6 +138,13 @@ func (m *Machine) Powered() bool {
 
 // Running returns true if an operating system runs.
 func (m *Machine) Running() bool { return m.current() != nil }
+
+// RunsRamdisk returns true if the ramdisk runs, and not a system from the disk or from a live medium.
+func (m *Machine) RunsRamdisk() bool {
+	m.state.Lock()
+	defer m.state.Unlock()
+	return m.board != nil && m.running != nil && !m.running.ended()
+}
 
 // current returns the running system, or nil.
 func (m *Machine) current() *boot {

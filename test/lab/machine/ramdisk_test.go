@@ -52,6 +52,10 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 		t.Errorf("the inventory is %+v", report.Inventory)
 	}
 
+	if !one.RunsRamdisk() {
+		t.Error("RunsRamdisk is false while the ramdisk runs")
+	}
+
 	socket := filepath.Join(spec.Dir, "ramdisk", "board", machine.DiskSocket)
 	write := func(key string) int { return writeDisk(t, socket, key) }
 	if status := write("unknown"); status != http.StatusInternalServerError {
@@ -66,8 +70,8 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 
 	t.Log("the power button ends the ramdisk, which powers the machine off")
 	must(t, one.Shutdown(t.Context()))
-	if one.Powered() {
-		t.Error("the machine is on")
+	if one.Powered() || one.RunsRamdisk() {
+		t.Errorf("the machine is on: powered %t, ramdisk %t", one.Powered(), one.RunsRamdisk())
 	}
 	if status := write(rootKey); status != 0 {
 		t.Errorf("a machine without power wrote its disk: %d", status)
