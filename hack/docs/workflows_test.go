@@ -179,6 +179,46 @@ func TestTheReleaseWaitsForTheChecks(t *testing.T) {
 	}
 }
 
+// TestDependabotUpdatesEachModule requires that dependabot.yml names each module, except those that pin an earlier
+// release.
+func TestDependabotUpdatesEachModule(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root(t), ".github", "dependabot.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Updates []struct {
+			Ecosystem   string   `json:"package-ecosystem"`
+			Directories []string `json:"directories"`
+		} `json:"updates"`
+	}
+	if err := yaml.Unmarshal(content, &settings); err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, update := range settings.Updates {
+		if update.Ecosystem == "gomod" {
+			named = append(named, update.Directories...)
+		}
+	}
+	want := []string{"/"}
+	for _, pattern := range []string{"hack/*/go.mod", "internal/testkit/verdict/testdata/*/go.mod"} {
+		files, err := filepath.Glob(filepath.Join(root(t), pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no module: %v", pattern, err)
+		}
+		for _, file := range files {
+			folder := strings.TrimPrefix(filepath.Dir(file), root(t))
+			if !strings.HasSuffix(folder, "earlier") {
+				want = append(want, folder)
+			}
+		}
+	}
+	if !slices.Equal(named, want) {
+		t.Errorf("dependabot.yml names the modules %q, want %q", named, want)
+	}
+}
+
 // TestWorkflowsPrepareTheMachine requires .ci/run, which installs packages such as keepalived and dnsmasq.
 func TestWorkflowsPrepareTheMachine(t *testing.T) {
 	for line := range strings.Lines(scripts(t)) {

@@ -31,7 +31,7 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 		step.race = true
 		result.steps = append(result.steps, step)
 	}
-	result.steps = append(result.steps, endToEnd("all stories on real nodes", onNodes, stories...))
+	result.steps = append(result.steps, endToEnd("all stories on real nodes", nightLimit, onNodes, stories...))
 	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

@@ -80,8 +80,13 @@ var (
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )
 
-// stepLimit is the time limit of a test binary without nodes.
-const stepLimit = 20 * time.Minute
+// stepLimit is the time limit of a test binary without nodes, spineLimit that of stories on nodes on every change, and
+// nightLimit that of all stories or specs of a package on nodes.
+const (
+	stepLimit  = 20 * time.Minute
+	spineLimit = 85 * time.Minute
+	nightLimit = 150 * time.Minute
+)
 
 // roomy lets Go programs use more memory, and collect garbage less often.
 func roomy() []string { return []string{"GOGC=300"} }
@@ -152,11 +157,11 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 // stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
-		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", onNodes, "-ginkgo.focus="+chosen.story)}}
+		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)}}
 	}
 	steps := onAPIServer()
 	steps[1].beside = true
-	steps = append(steps, endToEnd("the spine on real nodes", onNodes[:1],
+	steps = append(steps, endToEnd("the spine on real nodes", spineLimit, onNodes[:1],
 		"-ginkgo.label-filter=spine", "-e2e.control-planes=1"))
 	return &tier{name: "e2e", steps: steps}
 }
@@ -173,10 +178,10 @@ func onAPIServer() []step {
 
 // endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite at its time
 // limit before go test does, so that the lab is removed and the artefacts are stored.
-func endToEnd(name string, packages []string, args ...string) step {
+func endToEnd(name string, limit time.Duration, packages []string, args ...string) step {
 	return step{
-		name: name, packages: packages, parallel: 1, timeout: 85 * time.Minute, live: true,
-		args: append([]string{"-ginkgo.v", "-ginkgo.timeout=80m"}, args...),
+		name: name, packages: packages, parallel: 1, timeout: limit, live: true,
+		args: append([]string{"-ginkgo.v", fmt.Sprintf("-ginkgo.timeout=%s", limit-5*time.Minute)}, args...),
 	}
 }
 

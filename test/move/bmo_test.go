@@ -35,6 +35,9 @@ const (
 	noKernel  = "http://images.example/kernel"
 	noRamdisk = "http://images.example/ramdisk"
 
+	// concurrency is the variable with the number of hosts that BMO reconciles at the same time.
+	concurrency = "BMO_CONCURRENCY"
+
 	// ironicWork is the time that the Ironic in memory takes for each operation.
 	ironicWork = 30 * time.Millisecond
 )
@@ -113,17 +116,21 @@ func (b *bmo) start(ctx context.Context) {
 		Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
 	}
 	b.starts++
+	var settings []string
+	if workers := os.Getenv(concurrency); workers != "" {
+		settings = append(settings, concurrency+"="+workers)
+	}
 	b.process, err = b.side.server.Group().Start(process.Program{
 		Name: fmt.Sprintf("bmo-%d", b.starts), Path: b.program,
 		Args: append([]string{
 			"-dev", "-metrics-addr=0", "-health-addr=" + b.health, fmt.Sprintf("-webhook-port=%d", b.webhook.Port),
 		}, b.flags...),
-		Env: []string{
-			"KUBECONFIG=" + b.side.credentials(account, "bmo"), "TMPDIR=" + b.folder, "POD_NAMESPACE=" + bmoNamespace,
-			"METAL3_AUTH_ROOT_DIR=" + filepath.Dir(access), "IRONIC_ENDPOINT=" + b.ironic.URL,
-			"IRONIC_CACERT_FILE=" + authority,
-			"DEPLOY_KERNEL_URL=" + b.kernel, "DEPLOY_RAMDISK_URL=" + b.ramdisk,
-		},
+		Env: append(settings,
+			"KUBECONFIG="+b.side.credentials(account, "bmo"), "TMPDIR="+b.folder, "POD_NAMESPACE="+bmoNamespace,
+			"METAL3_AUTH_ROOT_DIR="+filepath.Dir(access), "IRONIC_ENDPOINT="+b.ironic.URL,
+			"IRONIC_CACERT_FILE="+authority,
+			"DEPLOY_KERNEL_URL="+b.kernel, "DEPLOY_RAMDISK_URL="+b.ramdisk,
+		),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	limited, cancel := context.WithTimeout(ctx, patience)
