@@ -104,6 +104,7 @@ func describeMove(s *suite) {
 			Expect(s.server.Client.Get(ctx, client.ObjectKeyFromObject(current), after)).To(Succeed())
 			Expect(after.Annotations).To(Equal(map[string]string{
 				infrav1.DeleteForMoveAnnotation: "", bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider,
+				infrav1.PauseReasonAnnotation: pivot.PauseReason(pivot.Pause),
 			}))
 			Expect(after.Spec).To(Equal(current.Spec))
 			Expect(after.Status).To(Equal(current.Status))
