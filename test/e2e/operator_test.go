@@ -84,7 +84,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		_, err := bed.lab.Management().Kubectl(ctx, "rollout", "restart", "--namespace", lab.IronicNamespace,
 			"deployment/"+lab.IronicDeployment)
 		Expect(err).NotTo(HaveOccurred())
-		w.untilSingle(ctx, hasFailed(bmov1alpha1.ProvisionedRegistrationError), inState(bmov1alpha1.StateProvisioned))
+		w.untilSingle(ctx, hasFailed(bmov1alpha1.RegistrationError), inState(bmov1alpha1.StateProvisioned))
 		fail(bmc.Fault{Delay: time.Second})
 		w.untilSingle(ctx, isWell(), isOn(), inState(bmov1alpha1.StateProvisioned),
 			HaveField("Status.Provisioning.ID", Not(Equal(adoptedBy))))
