@@ -23,6 +23,9 @@ const (
 	// single is a host without a cluster.
 	single = "single"
 
+	// external is a host that runs a system of somebody else.
+	external = "external"
+
 	// bmcUser is the user of every BMC of the lab.
 	bmcUser = "operator"
 )
@@ -33,7 +36,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 
 	BeforeAll(func() {
 		w.Client = bed.proxy.GetClient()
-		DeferCleanup(w.dismissSingle, NodeTimeout(storyLimit))
+		DeferCleanup(func(ctx context.Context) { w.dismiss(ctx, single, external) }, NodeTimeout(storyLimit))
 	})
 
 	It("is inspected and gets its image once although BMO is killed in every state", func(ctx context.Context) {
@@ -149,32 +152,31 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		}, patiently()...).Should(Succeed())
 	}, NodeTimeout(storyLimit))
 
-	It("changes only its power when it is externally provisioned", func(ctx context.Context) {
-		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
-		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
-		taken := time.Now()
-		killBMO(ctx)
-		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
-		w.untilSingle(ctx, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), HaveField("Status.PoweredOn", false))
-		// With fast track, the agent runs until then. Ironic ejects its image when it adopts the host.
-		Expect(changesOf(taken, single)).To(And(
-			ContainElement(HaveField("Resource", "reset")), HaveEach(HaveField("Resource", BeElementOf("reset", "eject"))),
-		))
-	}, NodeTimeout(storyLimit))
-
 	It("is powered off and deleted although BMO is killed meanwhile", func(ctx context.Context) {
-		w.changeSingle(ctx, func(host *bmov1alpha1.BareMetalHost) {
-			host.Spec.ExternallyProvisioned, host.Spec.Online = false, true
-		})
-		w.untilSingle(ctx, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
 		// A slow BMC keeps the host in the state until BMO is killed.
 		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{Delay: 2 * time.Second})).To(Succeed())
 		Expect(w.Delete(ctx, w.host(ctx, Default, single))).To(Succeed())
 		w.untilSingle(ctx, inState(bmov1alpha1.StatePoweringOffBeforeDelete))
 		killBMO(ctx)
 		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{})).To(Succeed())
-		w.dismissSingle(ctx)
+		w.dismiss(ctx, single)
 		Expect(bed.lab.Machine(single).Powered()).To(BeFalse())
+	}, NodeTimeout(storyLimit))
+
+	It("changes only its power when it is externally provisioned", func(ctx context.Context) {
+		Expect(bed.lab.AddHost(ctx, bed.lab.Management(), external, func(object client.Object) {
+			if host, is := object.(*bmov1alpha1.BareMetalHost); is {
+				host.Spec.ExternallyProvisioned = true
+			}
+		})).To(Succeed())
+		added := time.Now()
+		w.untilHost(ctx, external, inState(bmov1alpha1.StateExternallyProvisioned), isWell(), isOn())
+		killBMO(ctx)
+		w.changeHost(ctx, external, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = false })
+		w.untilHost(ctx, external, inState(bmov1alpha1.StateExternallyProvisioned), isWell(),
+			HaveField("Status.PoweredOn", false))
+		Expect(changesOf(added, external)).To(And(Not(BeEmpty()), HaveEach(HaveField("Resource",
+			BeElementOf("reset", "boot", "eject")))))
 	}, NodeTimeout(storyLimit))
 })
 
@@ -201,17 +203,27 @@ func killBMO(ctx context.Context) {
 
 func (w *world) untilSingle(ctx context.Context, want ...types.GomegaMatcher) {
 	GinkgoHelper()
+	w.untilHost(ctx, single, want...)
+}
+
+func (w *world) untilHost(ctx context.Context, name string, want ...types.GomegaMatcher) {
+	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		g.Expect(w.host(ctx, g, single)).To(And(want...))
+		g.Expect(w.host(ctx, g, name)).To(And(want...))
 	}, patiently()[0], often).Should(Succeed())
 }
 
-// changeSingle changes the host as a user does.
 func (w *world) changeSingle(ctx context.Context, change func(*bmov1alpha1.BareMetalHost)) {
+	GinkgoHelper()
+	w.changeHost(ctx, single, change)
+}
+
+// changeHost changes a host as a user does.
+func (w *world) changeHost(ctx context.Context, name string, change func(*bmov1alpha1.BareMetalHost)) {
 	GinkgoHelper()
 	// The webhooks of a restarted BMO are reachable a moment after its pod is ready.
 	Eventually(func(g Gomega) {
-		host := w.host(ctx, g, single)
+		host := w.host(ctx, g, name)
 		before := host.DeepCopy()
 		change(host)
 		g.Expect(w.Patch(ctx, host, client.MergeFrom(before))).To(Succeed())
@@ -257,13 +269,16 @@ func inserted(since time.Time, machine string) int {
 	return count
 }
 
-// dismissSingle deletes the host in any state, and waits until it is deleted.
-func (w *world) dismissSingle(ctx context.Context) {
-	host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single}}
-	Expect(client.IgnoreNotFound(w.Delete(ctx, host))).To(Succeed())
-	Eventually(func(g Gomega) {
-		g.Expect(apierrors.IsNotFound(w.Get(ctx, named(single), host))).To(BeTrue(), "the host still exists")
-	}, patiently()...).Should(Succeed())
-	addresses := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: single + "-network"}}
-	Expect(client.IgnoreNotFound(w.Delete(ctx, addresses))).To(Succeed())
+// dismiss deletes hosts in any state, and waits until they are deleted.
+func (w *world) dismiss(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	for _, name := range names {
+		host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
+		Expect(client.IgnoreNotFound(w.Delete(ctx, host))).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(apierrors.IsNotFound(w.Get(ctx, named(name), host))).To(BeTrue(), "host %s still exists", name)
+		}, patiently()...).Should(Succeed())
+		addresses := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name + "-network"}}
+		Expect(client.IgnoreNotFound(w.Delete(ctx, addresses))).To(Succeed())
+	}
 }
