@@ -146,6 +146,7 @@ func leftBehind(c *clusters) []story {
 			w.cluster(ctx, "cluster")
 			w.host(ctx, "half", deployed)
 			w.settled(ctx)
+			w.observed(ctx)
 			w.change(ctx, "half", func(host *bmov1alpha1.BareMetalHost) {
 				metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, "maintenance")
 			})
@@ -171,7 +172,7 @@ func leftBehind(c *clusters) []story {
 			w.eventually(ctx, "half", inState(bmov1alpha1.StateProvisioned), isFine(), isNotPaused(),
 				HaveField("DeletionTimestamp", BeNil()), HaveField("Spec", before.pictures["half"].Spec))
 			w.observed(ctx)
-			w.nothingDone(before, "update", "adopt")
+			w.nothingDone(before, "update")
 		}},
 	}
 }
