@@ -243,8 +243,8 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, and the
-// consumers of the hosts with its host UID or host name.
+// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, those with
+// the same provider ID, which may be of an earlier form, and the consumers of the hosts with its host UID or host name.
 func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		node, isNode := object.(*corev1.Node)
@@ -258,6 +258,11 @@ func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFun
 			if err := r.Client.Get(ctx, key, machine); err == nil && ofCluster(machine, cluster.Name) {
 				requests = append(requests, ctrl.Request{NamespacedName: key})
 			}
+		}
+		if node.Spec.ProviderID != "" {
+			requests = append(requests, r.machines(ctx, client.InNamespace(cluster.Namespace),
+				client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name},
+				client.MatchingFields{providerIDIndex: node.Spec.ProviderID})...)
 		}
 		for field, value := range map[string]string{
 			hostUIDIndex: node.Labels[infrav1.HostUIDLabel], hostnameIndex: node.Labels[corev1.LabelHostname],

@@ -233,8 +233,11 @@ func TestNodeToMachines(t *testing.T) {
 	first, firstHost := onHost("first", "host-0", "uid-0", "name-0", "cluster")
 	second, secondHost := onHost("second", "host-1", "uid-1", "name-1", "cluster")
 	other, otherHost := onHost("other", "host-2", "uid-2", "name-2", "other")
+	earlier := build.Metal3Machine("earlier", "cluster")
+	earlier.Spec.ProviderID = "metal3://uid-before-the-move"
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).
-		WithObjects(first, firstHost, second, secondHost, other, otherHost).
+		WithObjects(first, firstHost, second, secondHost, other, otherHost, earlier).
+		WithIndex(&infrav1.Metal3Machine{}, providerIDIndex, byProviderID).
 		WithIndex(&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID).
 		WithIndex(&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname).Build()
 	cases := map[string]struct {
@@ -244,7 +247,11 @@ func TestNodeToMachines(t *testing.T) {
 	}{
 		"ProviderID": {reason: "the provider ID contains the machine", providerID: "metal3://metal3/host-0/first", want: requests("first")},
 		"HostUID":    {reason: "the kubelet sets the label", uid: "uid-1", want: requests("second")},
-		"Hostname":   {reason: "the UID may be from before a move", uid: "uid-9", name: "name-1", want: requests("second")},
+		"EarlierID": {
+			reason:     "an earlier provider ID has only the UID of the host, which a move changes",
+			providerID: "metal3://uid-before-the-move", want: requests("earlier"),
+		},
+		"Hostname": {reason: "the UID may be from before a move", uid: "uid-9", name: "name-1", want: requests("second")},
 		"Conflict": {
 			reason: "both machines of a conflict", providerID: "metal3://metal3/host-0/first", uid: "uid-1",
 			want: requests("first", "second"),

@@ -16,10 +16,21 @@ import (
 // mark records in the cache that tests have passed, until the files that they test change.
 type mark struct{ file string }
 
-// newMark returns the mark for the content of some folders, the modules that the checkout needs and the version of Go.
+// inputs are the files of the image of Ironic that the lab runs, if this computer has them.
+func inputs() (paths []string) {
+	for _, variable := range []string{"IRONIC_IMAGE_SOURCE", "IPA_DOWNLOADER"} {
+		if path := os.Getenv(variable); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// newMark returns the mark for the content of some folders and files, the modules that the checkout needs, the version of
+// Go and the user: many tests require root.
 func newMark(name string, folders ...string) (mark, error) {
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH)
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, os.Getuid())
 	for _, folder := range append([]string{"go.mod", "hack/nodes/go.mod", "hack/controlplane/go.mod"}, folders...) {
 		if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {

@@ -31,7 +31,9 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 		step.race = true
 		result.steps = append(result.steps, step)
 	}
-	result.steps = append(result.steps, endToEnd("all stories on real nodes", nightLimit, onNodes, stories...))
+	nodes := endToEnd("all stories on real nodes", nightLimit, onNodes, stories...)
+	nodes.story = chosen.story
+	result.steps = append(result.steps, nodes)
 	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

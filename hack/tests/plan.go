@@ -21,8 +21,10 @@ type step struct {
 	// parallel is the number of packages to run at the same time. Many tests wait for programs, so it exceeds the
 	// number of processors.
 	parallel int
-	// timeout ends a test binary without progress. It is below the 90 minutes of CI.
+	// timeout ends a test binary. On every change it is below the 90 minutes of CI.
 	timeout time.Duration
+	// story is the regular expression of the chosen stories. If it is not empty, the step fails if it ran none.
+	story string
 	// goFlags are for go test, args for the test binaries.
 	goFlags, args []string
 	// live prints the output of the tests while they run. Otherwise only failures are printed.
@@ -135,7 +137,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			timeout: stepLimit, beside: true,
 		},
 	}}
-	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode)...)
+	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode, inputs())...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +159,9 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 // stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
-		return &tier{name: "e2e", steps: []step{endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)}}
+		stories := endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)
+		stories.story = chosen.story
+		return &tier{name: "e2e", steps: []step{stories}}
 	}
 	steps := onAPIServer()
 	steps[1].beside = true

@@ -42,8 +42,10 @@ type result struct {
 	packages, specs []timed
 	apiServers      int
 	passed          int
-	failed          []string
-	skipped         []skip
+	// stories counts the specs that ran.
+	stories int
+	failed  []string
+	skipped []skip
 	// output is the output of tests that have not passed yet.
 	output map[test][]string
 }
@@ -55,6 +57,15 @@ func (r *result) failures() int {
 		return 1
 	}
 	return len(r.failed)
+}
+
+// missing returns an error if the step ran none of the chosen stories.
+func (r *result) missing() error {
+	if r.step.story == "" || r.stories > 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing was tested: no story matches %q, or the stories were skipped for the reasons above",
+		r.step.story)
 }
 
 // read parses one line of go test -json. It prints the end of each package, failures and, in a live step, all output.
@@ -180,6 +191,9 @@ func (r *result) readSpec(spec types.SpecReport) {
 		name = spec.LeafNodeType.String()
 	}
 	name = filepath.Base(filepath.Dir(spec.FileName())) + ": " + name
+	if isSpec && spec.State.Is(types.SpecStatePassed|types.SpecStateFailureStates) {
+		r.stories++
+	}
 	switch {
 	case spec.State.Is(types.SpecStatePassed):
 		r.specs = append(r.specs, timed{name, spec.RunTime.Seconds()})

@@ -97,6 +97,32 @@ func TestReadSpec(t *testing.T) {
 	}
 }
 
+// TestMissingStories requires an error if no story has a chosen name, or if all are skipped.
+func TestMissingStories(t *testing.T) {
+	story := func(state types.SpecState) types.SpecReport {
+		return types.SpecReport{LeafNodeType: types.NodeTypeIt, State: state, LeafNodeText: "a story"}
+	}
+	for name, tc := range map[string]struct {
+		chosen  string
+		reports []types.SpecReport
+		missing bool
+	}{
+		"NotChosen": {reports: nil},
+		"NoMatch":   {chosen: "typo", missing: true, reports: []types.SpecReport{story(types.SpecStateSkipped)}},
+		"NotRoot":   {chosen: "a story", missing: true, reports: []types.SpecReport{{LeafNodeType: types.NodeTypeBeforeSuite}}},
+		"Passed":    {chosen: "a story", reports: []types.SpecReport{story(types.SpecStatePassed)}},
+		"Failed":    {chosen: "a story", reports: []types.SpecReport{story(types.SpecStateFailed)}},
+	} {
+		outcome := newResult(step{story: tc.chosen})
+		for _, report := range tc.reports {
+			outcome.readSpec(report)
+		}
+		if err := outcome.missing(); (err != nil) != tc.missing {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestReadLive(t *testing.T) {
 	if _, shown := read(step{live: true}); !strings.Contains(shown, "chatter") || strings.Count(shown, "got 1, want 2") != 1 {
 		t.Errorf("a live step must print everything once:\n%s", shown)

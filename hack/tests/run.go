@@ -143,7 +143,10 @@ func (s step) run(ctx context.Context, out io.Writer) (*result, error) {
 	if outcome.failures() == 0 && s.passed != nil {
 		return outcome, s.passed()
 	}
-	return outcome, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return outcome, err
+	}
+	return outcome, outcome.missing()
 }
 
 // goTest returns the command of a step with tests. It does not use cached results of go test, which ignores the

@@ -171,6 +171,9 @@ func TestScriptsOfTheImageSeeTheInterface(t *testing.T) {
 	}
 	versions, err := filepath.Glob(filepath.Join(filepath.Dir(source), "v[0-9]*"))
 	must(t, err)
+	if len(versions) == 0 {
+		versions = []string{source}
+	}
 	for _, version := range versions {
 		t.Run(filepath.Base(version), func(t *testing.T) {
 			t.Parallel()

@@ -73,10 +73,11 @@ func externals(path *field.Path, endpoint infrav1.IronicEndpoint) field.ErrorLis
 	}
 	switch {
 	case endpoint.ExternalCallbackURL != "" && endpoint.ImageServerExternalURL == "":
-		errs = append(errs, field.Required(images, "set externalCallbackURL too: virtual media require both"))
+		errs = append(errs, field.Required(images,
+			"set it too, because externalCallbackURL is set: virtual media require both"))
 	case endpoint.ExternalCallbackURL == "" && endpoint.ImageServerExternalURL != "":
 		errs = append(errs, field.Required(callback,
-			"set imageServerExternalURL too: virtual media require both"))
+			"set it too, because imageServerExternalURL is set: virtual media require both"))
 	}
 	errs = append(errs, webURL(callback, endpoint.ExternalCallbackURL)...)
 	return append(errs, webURL(images, endpoint.ImageServerExternalURL)...)

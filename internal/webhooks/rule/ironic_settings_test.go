@@ -46,14 +46,14 @@ func TestIronicExternals(t *testing.T) {
 		"one URL": {
 			reason: "a ramdisk from an external server requires an external callback",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ExternalCallbackURL = "https://ironic.example" }),
-			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: set " +
-				"externalCallbackURL too: virtual media require both"},
+			want: []string{"ironic.endpoint.imageServerExternalURL: Required value: set it too, because " +
+				"externalCallbackURL is set: virtual media require both"},
 		},
 		"the other URL": {
 			reason: "the same",
 			change: endpoint(func(e *infrav1.IronicEndpoint) { e.ImageServerExternalURL = "https://images.example" }),
-			want: []string{"ironic.endpoint.externalCallbackURL: Required value: set " +
-				"imageServerExternalURL too: virtual media require both"},
+			want: []string{"ironic.endpoint.externalCallbackURL: Required value: set it too, because " +
+				"imageServerExternalURL is set: virtual media require both"},
 		},
 		"no URLs": {
 			reason: "invalid URLs, and a URL with credentials",
