@@ -81,9 +81,9 @@ type IronicStatus struct {
 	// +listMapKey=name
 	Nodes []IronicNode `json:"nodes,omitempty"`
 
-	// knownHosts is the number of hosts of the cluster that are registered with the Ironic of the VIP holder, and adopted by
-	// it if they are provisioned. Hosts that are detached, or paused by a user, are not counted. Set only while the Ironic of
-	// this cluster answers.
+	// knownHosts is the number of hosts of the cluster that are registered with the Ironic of the VIP holder, and adopted
+	// by it if they are provisioned. Hosts that are detached, or paused by a user, are not counted. Set only while the
+	// Ironic of this cluster answers.
 	// +optional
 	KnownHosts *int32 `json:"knownHosts,omitempty"`
 

@@ -73,8 +73,8 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 	}
 }
 
-// ArrivedDeleted returns true if a paused host was being deleted when it arrived: BMO would deprovision it. The first row
-// that matches counts.
+// ArrivedDeleted returns true if a paused host was being deleted when it arrived: BMO would deprovision it. The first
+// row that matches counts.
 //
 //	host                                              was being deleted
 //	is not paused, is not being deleted, or is being  no

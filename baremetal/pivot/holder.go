@@ -71,8 +71,8 @@ type Verdict struct {
 	// Holder is the VIP holder. Nil means unknown.
 	Holder *infrav1.IronicHolder
 
-	// KnownHosts is the number of hosts that are registered with Ironic, and adopted if they are provisioned. Nil unless the
-	// Ironic of the cluster answers.
+	// KnownHosts is the number of hosts that are registered with Ironic, and adopted if they are provisioned. Nil unless
+	// the Ironic of the cluster answers.
 	KnownHosts *int32
 
 	// Outcome is done when the Ironic of the cluster answers.

@@ -125,8 +125,8 @@ func (f *MoveFacts) unpaused() (late, running []Obstacle) {
 	return late, running
 }
 
-// againRemedy is the remedy for an object that clusterctl has not discovered. A clusterctl that still runs would pass the
-// gate of the next move too.
+// againRemedy is the remedy for an object that clusterctl has not discovered. A clusterctl that still runs would pass
+// the gate of the next move too.
 const againRemedy = "stop clusterctl, abort the move with `clusterctl metal3 pivot abort`, and move again; or delete it"
 
 // late returns the hosts that were created after the Clusters were paused.

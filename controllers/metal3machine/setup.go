@@ -243,8 +243,9 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, those with
-// the same provider ID, which may be of an earlier form, and the consumers of the hosts with its host UID or host name.
+// nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, those
+// with the same provider ID, which may be of an earlier form, and the consumers of the hosts with its host UID or host
+// name.
 func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []ctrl.Request {
 		node, isNode := object.(*corev1.Node)

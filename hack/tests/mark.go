@@ -26,8 +26,8 @@ func inputs() (paths []string) {
 	return paths
 }
 
-// newMark returns the mark for the content of some folders and files, the modules that the checkout needs, the version of
-// Go and the user: many tests require root.
+// newMark returns the mark for the content of some folders and files, the modules that the checkout needs, the version
+// of Go and the user: many tests require root.
 func newMark(name string, folders ...string) (mark, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, os.Getuid())

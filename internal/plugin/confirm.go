@@ -39,8 +39,8 @@ func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) 
 // changes several objects a second.
 const stillness = 3 * time.Second
 
-// confirmStopped is confirmAll for a command that ends a move. It adds an obstacle if objects of the move change after the
-// confirmation: clusterctl still runs.
+// confirmStopped is confirmAll for a command that ends a move. It adds an obstacle if objects of the move change after
+// the confirmation: clusterctl still runs.
 func (c *recovery) confirmStopped(ctx context.Context, plan func() (intent, error)) (bool, error) {
 	confirmed, err := c.confirmAll(ctx, plan)
 	if !confirmed || err != nil || c.dryRun {

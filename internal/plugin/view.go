@@ -84,8 +84,8 @@ type ironicView struct {
 	Armed     int `json:"armed"`
 	PodsReady int `json:"podsReady"`
 
-	// KnownHosts is the number of hosts that the Ironic of the cluster has registered, and adopted if they are provisioned.
-	// Nil if another Ironic answers.
+	// KnownHosts is the number of hosts that the Ironic of the cluster has registered, and adopted if they are
+	// provisioned. Nil if another Ironic answers.
 	// ExpectedHosts is the number of hosts that BMO keeps in Ironic.
 	KnownHosts    *int32 `json:"knownHosts,omitempty"`
 	ExpectedHosts int    `json:"expectedHosts"`

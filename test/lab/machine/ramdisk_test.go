@@ -33,25 +33,12 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 
 	must(t, one.PowerOnFrom(t.Context(), map[string][]byte{"EFI/BOOT/grub.cfg": []byte(
 		"linux /vmlinuz nofb ipa-inspection-callback-url=http://" + network.Gateway4 + ":5050/v1/continue_inspection --\n")}))
-	var report struct {
-		Inventory struct {
-			Hostname   string
-			Interfaces []struct {
-				MAC string `json:"mac_address"`
-			}
-		}
-	}
 	select {
 	case body := <-posted:
-		must(t, json.Unmarshal(body, &report))
+		checkInventory(t, body, network.HardwareAddress(20).String())
 	case <-time.After(time.Minute):
 		t.Fatalf("no inventory; console:\n%s", read(t, one.Console()))
 	}
-	mac := network.HardwareAddress(20).String()
-	if report.Inventory.Hostname != "one" || len(report.Inventory.Interfaces) != 1 || report.Inventory.Interfaces[0].MAC != mac {
-		t.Errorf("the inventory is %+v", report.Inventory)
-	}
-
 	if !one.RunsRamdisk() {
 		t.Error("RunsRamdisk is false while the ramdisk runs")
 	}
@@ -80,6 +67,24 @@ func TestMachineBootsARamdiskFromAMedium(t *testing.T) {
 		t.Errorf("the config drive: %v", err)
 	}
 	must(t, one.Remove(t.Context()))
+}
+
+// checkInventory compares the inventory that an agent posted with the machine "one".
+func checkInventory(t *testing.T, body []byte, mac string) {
+	t.Helper()
+	var report struct {
+		Inventory struct {
+			Hostname   string
+			Interfaces []struct {
+				MAC string `json:"mac_address"`
+			}
+		}
+	}
+	must(t, json.Unmarshal(body, &report))
+	got := report.Inventory
+	if got.Hostname != "one" || len(got.Interfaces) != 1 || got.Interfaces[0].MAC != mac {
+		t.Errorf("the inventory is %+v", got)
+	}
 }
 
 // TestMachineBootsTheSystemOfAMedium boots a live system on a machine with a system on its disk.
