@@ -115,6 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	since := r.pausedFor(host)
 	facts, err := r.facts(ctx, host, around, since)
 	if err != nil {
+		r.reportUnread(host, err)
 		return ctrl.Result{}, err
 	}
 	step := pivot.PlanHost(host, around, facts)
@@ -190,10 +191,18 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 		return facts, err
 	}
 	facts.Joined, err = r.Nodes.Joined(ctx, tenant.Cluster, workload.OfHost(host), tenant.Since)
-	if workload.IsUnreachable(err) {
-		facts.Unknown, err = true, nil
+	if err != nil && !workload.IsUnreachable(err) {
+		r.reportUnread(host, err)
 	}
-	return facts, err
+	// After any error the host has to be held, because BMO would provision it again.
+	facts.Unknown = err != nil
+	return facts, nil
+}
+
+// reportUnread emits an event after a failed read.
+func (r *Reconciler) reportUnread(host *bmov1alpha1.BareMetalHost, err error) {
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "ReadFailed", "Move",
+		"What decides whether the host is paused or resumed cannot be read: %v", err)
 }
 
 func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.BareMetalHost,

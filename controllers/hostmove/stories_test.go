@@ -404,6 +404,18 @@ func describeInterruption(s *suite) {
 		kept(ctx, w)
 	})
 
+	It("holds a host and reports the error if the nodes of its cluster cannot be read", func(ctx context.Context) {
+		w := deploying(ctx)
+		w.nodes.answer(false, errors.New("nodes is forbidden"))
+		loseIronic(ctx, w)
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g, "host").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
+			g.Expect(w.events(ctx, g, "host")).To(ContainElements("ReadFailed", "ProvisioningHeld"))
+		}).Should(Succeed())
+		w.nodes.answer(true, nil)
+		kept(ctx, w)
+	})
+
 	It("keeps a host whose node has joined although it was moved while it was being provisioned",
 		func(ctx context.Context) {
 			w := s.world(ctx)

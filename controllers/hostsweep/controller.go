@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -155,13 +156,23 @@ func (r *Reconciler) withoutOrphans(
 	return clean, dirty, nil
 }
 
-// machineToHost requeues the host that a deleted machine had recorded.
+// machineToHost requeues the host that a machine has recorded. After an update it gets the old and the new machine.
 func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
 	name := host.Recorded(machine)
 	if name == "" {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}
+}
+
+// unrecords passes a Metal3Machine that no longer records a host: it was deleted, or its record changed.
+func unrecords() predicate.Funcs {
+	passes := flow.OnlyDeletes()
+	passes.UpdateFunc = func(e event.UpdateEvent) bool {
+		before := host.Recorded(e.ObjectOld)
+		return before != "" && before != host.Recorded(e.ObjectNew)
+	}
+	return passes
 }
 
 // SetupWithManager registers the controller.
@@ -175,7 +186,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
-			builder.WithPredicates(flow.OnlyDeletes())).
+			builder.WithPredicates(unrecords())).
 		Watches(&infrav1.Metal3Remediation{}, handler.EnqueueRequestsFromMapFunc(r.toPoweredOff),
 			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),

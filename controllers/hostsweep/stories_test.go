@@ -193,6 +193,24 @@ func describeSweep(s *suite) {
 		w.swept(ctx, "recorded", map[string]string{"example.com/asset": "4711"})
 	})
 
+	It("removes the record of a host when its machine records another host", func(ctx context.Context) {
+		w := s.world(ctx)
+		machine := w.machine(ctx, "machine")
+		record := func(host string) {
+			stage.Change(ctx, w.client, w.key("machine"), machine, func(machine *infrav1.Metal3Machine) {
+				machine.Annotations = map[string]string{infrav1.HostAnnotation: w.namespace + "/" + host}
+			})
+		}
+		record("first")
+		w.host(ctx, "first", all)
+		w.manager.Start()
+		w.host(ctx, "dirty", all)
+		w.swept(ctx, "dirty", map[string]string{"example.com/asset": "4711"})
+		Expect(w.get(ctx, Default, "first").Annotations).To(Equal(leftovers))
+		record("second")
+		w.swept(ctx, "first", map[string]string{"example.com/asset": "4711"})
+	})
+
 	It("keeps values of users and of other consumers", func(ctx context.Context) {
 		w := s.world(ctx)
 		byUser := map[string]string{bmov1alpha1.PausedAnnotation: "maintenance", bmov1alpha1.DetachedAnnotation: ""}

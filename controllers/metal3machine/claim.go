@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -90,8 +91,10 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (outcome.Outcome, 
 		err = r.writeClaim(ctx, s, choice)
 		switch {
 		case hoststore.IsRefusal(err):
-			// Choose returns no host after a refused claim, and the message.
-			ctrl.LoggerFrom(ctx).Error(err, "The API server refused a claim")
+			// Choose returns no host after a refused claim, and the message for the condition.
+			if conditions.GetReason(s.machine, infrav1.HostAssociatedCondition) != infrav1.AssociationFailedReason {
+				ctrl.LoggerFrom(ctx).Error(err, "The API server refused a claim")
+			}
 		case !errors.Is(err, hoststore.ErrConflict):
 			return outcome.Done(), err
 		}

@@ -173,6 +173,17 @@ func describeLabels(s *suite) {
 		w.labels(ctx, node, HaveKeyWithValue(rack, "8"))
 	})
 
+	It("no longer reports labels after its host is lost", func(ctx context.Context) {
+		w, _, _ := labelled(ctx, "rack.example.com", nil)
+		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, stage.IsTrue())
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Finalizers = nil
+		})
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "host"))).To(Succeed())
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason, ""))
+		Expect(conditions.Has(w.getMachine(ctx, Default, "machine"), infrav1.NodeLabelsSyncedCondition)).To(BeFalse())
+	})
+
 	It("reports a failed write of the Node, and stays ready", func(ctx context.Context) {
 		w, _, _ := labelled(ctx, "rack.example.com", errors.New("denied by a policy"))
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition,

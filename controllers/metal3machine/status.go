@@ -114,7 +114,8 @@ func setStatus(s *scope, _ flow.Results) {
 		also.Type = infrav1.DataAssociatedCondition
 		conditions.Set(s.machine, also)
 	}
-	if s.labelPrefixes() == "" {
+	if s.labelPrefixes() == "" || s.hostIsLost() {
+		// A lost host has no labels.
 		conditions.Delete(s.machine, infrav1.NodeLabelsSyncedCondition)
 	}
 	s.machine.Status.Deprecated = flow.WithoutOldConditions(s.machine.Status.Deprecated)
