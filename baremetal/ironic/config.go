@@ -36,6 +36,10 @@ const (
 	// the downloader, the node image contains them there.
 	SharedDirectory = DataDirectory + "/shared"
 
+	// FirmwareFolder below SharedDirectory contains boot loaders that replace all of those in the image. The image defines
+	// the name.
+	FirmwareFolder = "custom_ipxe_firmware"
+
 	// CacheDirectory contains the last answers of the API server for the guard. Ironic cannot write it.
 	CacheDirectory = DataDirectory + "/guard"
 )

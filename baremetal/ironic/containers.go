@@ -238,8 +238,9 @@ func (r Ramdisk) environment() []corev1.EnvVar {
 // capabilities on the program.
 func (c Config) dnsmasq() part {
 	container := c.container("dnsmasq", c.Images.Ironic, "5m", "16Mi")
-	gate := append([]string{tool, "gate", "--while-vip"}, c.addressFlags()...)
-	container.Command = append(gate, "--", "/usr/sbin/dnsmasq", "--no-daemon", "--conf-file="+onNode(DHCPFile))
+	gate := []string{tool, "gate", "--while-vip", "--folder=" + customFirmware, "--folder=" + firmware}
+	container.Command = append(append(gate, c.addressFlags()...), "--", "/usr/sbin/dnsmasq", "--no-daemon",
+		"--tftp-root="+folderMark, "--conf-file="+onNode(DHCPFile))
 	if c.Interface == "" {
 		container.Command = append(container.Command, "--interface="+interfaceMark)
 		if c.DHCP.Begin.Is6() {
@@ -247,11 +248,14 @@ func (c Config) dnsmasq() part {
 		}
 	}
 	container.SecurityContext = asRoot("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW")
-	container.VolumeMounts = []corev1.VolumeMount{nodeMount(), stateMount(), toolsMount()}
+	container.VolumeMounts = []corev1.VolumeMount{
+		nodeMount(), stateMount(), toolsMount(),
+		{Name: sharedVolume, MountPath: customFirmware, SubPath: FirmwareFolder, ReadOnly: true},
+	}
 	return part{
 		tools:      true,
 		containers: []corev1.Container{container},
-		volumes:    []string{nodeVolume, stateVolume, toolsVolume},
+		volumes:    []string{nodeVolume, sharedVolume, stateVolume, toolsVolume},
 		grace:      5,
 	}
 }

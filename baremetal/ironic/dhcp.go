@@ -11,9 +11,12 @@ import (
 	"time"
 )
 
-// firmware is the folder of the boot loaders in the image of Ironic, with these names since v34.
+// firmware is the folder of the boot loaders in the image of Ironic, with these names since v34. Files of the node in
+// customFirmware replace them.
 const (
-	firmware     = "/tftpboot"
+	firmware       = "/tftpboot"
+	customFirmware = "/shared/" + FirmwareFolder
+
 	firmwareBIOS = "undionly.kpxe"
 	firmwareX86  = "snponly-x86_64.efi"
 	firmwareARM  = "snponly-arm64.efi"
@@ -33,6 +36,7 @@ const leases = StateDirectory + "/leases"
 //   - With dhcp-authoritative, a new VIP holder renews unknown leases. The option requires a single server on the
 //     network, so the process runs only on the VIP holder.
 //   - dhcp-boot has a third field, the address of the next server. The second field is only a name.
+//   - The root of TFTP is an argument: it depends on whether the node has boot loaders.
 //   - Option 54, the identifier of the server, has its default: with the VIP, dnsmasq would refuse its own clients.
 func DNSMasq(config Config) ([]byte, error) {
 	if config.DHCP == nil {
@@ -50,7 +54,6 @@ func DNSMasq(config Config) ([]byte, error) {
 	out.add("dhcp-authoritative")
 	out.add("dhcp-leasefile=%s", leases)
 	out.add("enable-tftp")
-	out.add("tftp-root=%s", firmware)
 	if config.DHCP.Begin.Is4() {
 		config.dhcp4(&out)
 	} else {

@@ -206,8 +206,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	}
 	directory := t.TempDir()
 	// On a node it is a file of the node. Only its name differs.
-	text := strings.NewReplacer("/run/metal3-ironic", directory, "tftp-root=/tftpboot", "tftp-root="+directory).
-		Replace(string(content))
+	text := strings.ReplaceAll(string(content), ironic.StateDirectory, directory)
 	file := filepath.Join(directory, "dnsmasq.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -217,7 +216,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(ctx, program, append([]string{"--no-daemon", "--conf-file=" + file}, flags(t, config)...)...)
+	command := exec.CommandContext(ctx, program, append(flags(t, config), "--conf-file="+file)...)
 	command.Stdout, command.Stderr = log, log
 	err = inThread(func() error {
 		return errors.Join(netns.Set(namespace), keepOnly(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_NET_BIND_SERVICE),
@@ -236,7 +235,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	})
 }
 
-// flags returns the flags of dnsmasq in the pod, with the name of the interface.
+// flags returns the flags of dnsmasq in the pod without its file, with the name of the interface and a root of TFTP.
 func flags(t *testing.T, config ironic.Config) []string {
 	t.Helper()
 	pods, err := ironic.Pods(config)
@@ -244,10 +243,12 @@ func flags(t *testing.T, config ironic.Config) []string {
 		t.Fatal(err)
 	}
 	command := pods[0].Spec.Containers[0].Command
-	last := slices.IndexFunc(command, func(argument string) bool { return strings.HasPrefix(argument, "--conf-file=") })
+	fill := strings.NewReplacer("{interface}", "provisioning", "{folder}", t.TempDir())
 	var named []string
-	for _, argument := range command[last+1:] {
-		named = append(named, strings.ReplaceAll(argument, "{interface}", "provisioning"))
+	for _, argument := range command[slices.Index(command, "--no-daemon"):] {
+		if !strings.HasPrefix(argument, "--conf-file=") {
+			named = append(named, fill.Replace(argument))
+		}
 	}
 	return named
 }

@@ -6,7 +6,9 @@ import "strings"
 //
 //	run      --settings=FILE --cache=DIRECTORY [--listen=ADDRESS:PORT]
 //	                                              run keepalived and hold the VIP until SIGTERM
-//	gate     --while-vip FLAGS -- PROGRAM         run a program while the node holds a VIP
+//	gate     --while-vip [--folder=DIRECTORY]... FLAGS -- PROGRAM
+//	                                              run a program while the node holds a VIP; in its arguments, folderMark
+//	                                              stands for the first directory that has files, or for the last one
 //	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--renew=PATTERN]... [--again=NAME=value]...
 //	         FLAGS -- PROGRAM
 //	                                              run a program for one term of the VIP: delete files of earlier terms,
@@ -50,6 +52,9 @@ const (
 
 	// interfaceMark stands for the name of that interface.
 	interfaceMark = "{interface}"
+
+	// folderMark stands for the first directory of a gate that has files.
+	folderMark = "{folder}"
 )
 
 // private is a folder in memory that only Ironic may read.

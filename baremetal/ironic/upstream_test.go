@@ -83,6 +83,16 @@ func dhcpOffersTheFirmwareOfTheImage(image source) {
 	if diff := cmp.Diff(firmwareIn(template), firmwareIn(string(ours))); diff != "" {
 		t.Errorf("names of boot programs: -image +ours:\n%s", diff)
 	}
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	common := image.read("scripts/ironic-common.sh")
+	if found := regexp.MustCompile(`IPXE_CUSTOM_FIRMWARE_DIR:-([^}]+)}`).FindStringSubmatch(common); found != nil {
+		if command := pods[0].Spec.Containers[0].Command; !slices.Contains(command, "--folder="+found[1]) {
+			t.Errorf("the boot programs of the node are in %s, and the command of the DHCP server is %q", found[1], command)
+		}
+	}
 }
 
 func firmwareIn(text string) []string {

@@ -16,6 +16,9 @@ import (
 // InterfaceMark stands for the name of the interface in the arguments of the program of a gate.
 const InterfaceMark = "{interface}"
 
+// FolderMark stands for a directory in the arguments of the program of a gate: see Gate.Folders.
+const FolderMark = "{folder}"
+
 // choose replaces the interface settings with the name of the interface. The choice lasts until the guard ends or the
 // settings change, also if the interface loses its addresses.
 func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
@@ -73,14 +76,31 @@ func (p *passage) awaitOther(ctx context.Context, name string) string {
 	return ""
 }
 
-// program returns the program of the gate, with the interface in its arguments and in PROVISIONING_INTERFACE.
+// program returns the program of the gate, with the interface and the directory in its arguments, and with the interface
+// in PROVISIONING_INTERFACE.
 func (p *passage) program(variables []string) process.Program {
-	arguments := slices.Clone(p.Command[1:])
+	var marks []string
 	if device, is := p.device.Load().(string); is {
-		for i := range arguments {
-			arguments[i] = strings.ReplaceAll(arguments[i], InterfaceMark, device)
-		}
+		marks = append(marks, InterfaceMark, device)
 		variables = append(slices.Clone(variables), variableInterface+"="+device)
 	}
+	if len(p.Folders) > 0 {
+		marks = append(marks, FolderMark, p.folder())
+	}
+	fill := strings.NewReplacer(marks...)
+	arguments := slices.Clone(p.Command[1:])
+	for i := range arguments {
+		arguments[i] = fill.Replace(arguments[i])
+	}
 	return process.Program{Path: p.Command[0], Arguments: arguments, Variables: variables, Output: os.Stderr}
+}
+
+// folder returns the first of the directories that has files, or the last one.
+func (p *passage) folder() string {
+	for _, folder := range p.Folders {
+		if files, err := os.ReadDir(folder); err == nil && len(files) > 0 {
+			return folder
+		}
+	}
+	return p.Folders[len(p.Folders)-1]
 }

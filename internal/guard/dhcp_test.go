@@ -48,11 +48,10 @@ func (n *node) serveDHCP(program string) {
 	})
 	must(t, err)
 	must(t, os.MkdirAll(n.path("dhcp"), 0o755))
-	n.write("etc/dnsmasq.conf", strings.NewReplacer(
-		ironic.StateDirectory, n.path("dhcp"), "tftp-root=/tftpboot", "tftp-root="+n.path("dhcp")).Replace(string(content)))
+	n.write("etc/dnsmasq.conf", strings.ReplaceAll(string(content), ironic.StateDirectory, n.path("dhcp")))
 	guard := n.process
 	ended := n.run("gate", "--while-vip", "--settings="+n.path("etc", "guard.json"), "--",
-		program, "--no-daemon", "--conf-file="+n.path("etc", "dnsmasq.conf"))
+		program, "--no-daemon", "--tftp-root="+n.path("dhcp"), "--conf-file="+n.path("etc", "dnsmasq.conf"))
 	gate := n.process
 	n.process = guard
 	t.Cleanup(func() {

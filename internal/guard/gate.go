@@ -43,6 +43,10 @@ type Gate struct {
 	// for the name of the interface.
 	Command []string
 
+	// Folders are directories. At each start of the program, FolderMark in an argument stands for the first of them that
+	// has files, or for the last one.
+	Folders []string
+
 	// WhileHere runs the program only while the VIP is on the node.
 	WhileHere bool
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
@@ -28,9 +29,15 @@ func TestGate(t *testing.T) {
 	must(t, err)
 	address, err := netlink.ParseAddr("172.22.0.2/24")
 	must(t, err)
-	// The program prints its start and SIGTERM.
-	script := "trap 'echo SIGTERM; exit 0' TERM; echo started; while :; do sleep 0.05; done"
-	ended := n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2", "--", "/bin/sh", "-c", script)
+	// The program prints its start, its directory and SIGTERM.
+	const custom, included = "custom", "included"
+	for _, folder := range []string{custom, included} {
+		must(t, os.MkdirAll(n.path(folder), 0o755))
+	}
+	script := "trap 'echo SIGTERM; exit 0' TERM; echo started; echo in $0; while :; do sleep 0.05; done"
+	ended := n.run("gate", "--while-vip", "--interface=eth0", "--addresses=172.22.0.2,fd00:22::2",
+		"--folder="+n.path("missing"), "--folder="+n.path(custom), "--folder="+n.path(included),
+		"--", "/bin/sh", "-c", script, guard.FolderMark)
 	count := func(text string, want int) func() string {
 		return func() string {
 			if got := strings.Count(n.said.String(), text); got != want {
@@ -42,11 +49,15 @@ func TestGate(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		must(t, n.links.AddrAdd(link, address))
 		eventually(t, generous, "the program starts", count("started\n", round))
+		eventually(t, generous, "the directory of the image has no files either", count("in "+n.path(included)+"\n", round))
 		must(t, n.links.AddrDel(link, address))
 		eventually(t, generous, "the program gets SIGTERM", count("SIGTERM\n", round))
 	}
+	n.write(custom+"/file", "")
+	n.write(included+"/file", "")
 	must(t, n.links.AddrAdd(link, address))
 	eventually(t, generous, "the program starts again", count("started\n", 3))
+	eventually(t, generous, "the first directory with files is chosen", count("in "+n.path(custom)+"\n", 1))
 	n.signal(syscall.SIGTERM)
 	if err := <-ended; err != nil {
 		t.Errorf("the gate ended with %v", err)

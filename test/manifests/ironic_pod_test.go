@@ -59,8 +59,9 @@ func TestIronicDHCPIsThatOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"/tools/guard", "gate", "--while-vip", "--interface=br-bmc", "--addresses=10.9.0.7", "--", "/usr/sbin/dnsmasq",
-		"--no-daemon", "--conf-file=/dev/null",
+		"/tools/guard", "gate", "--while-vip", "--folder=/shared/custom_ipxe_firmware", "--folder=/tftpboot",
+		"--interface=br-bmc", "--addresses=10.9.0.7", "--", "/usr/sbin/dnsmasq", "--no-daemon", "--tftp-root={folder}",
+		"--conf-file=/dev/null",
 	}
 	for line := range strings.Lines(string(content)) {
 		want = append(want, "--"+strings.TrimSpace(line))
