@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -88,12 +87,7 @@ func TestPeersRestartNoPod(t *testing.T) {
 		checkout := folderWith(t, list)
 		objects := kustomized(t, checkout, []string{"unicast"})
 		settings = append(settings, settingsIn(t, objects))
-		isDeployment := func(document []byte) bool { return bytes.Contains(document, []byte("\nkind: Deployment\n")) }
-		deployment := appsv1.Deployment{}
-		if err := yaml.Unmarshal(objects[slices.IndexFunc(objects, isDeployment)], &deployment); err != nil {
-			t.Fatal(err)
-		}
-		pods = append(pods, deployment.Spec.Template)
+		pods = append(pods, deploymentIn(t, objects).Spec.Template)
 	}
 	if len(settings[1].Peers) != len(settings[0].Peers)+1 {
 		t.Errorf("the peers are %v and %v", settings[0].Peers, settings[1].Peers)
@@ -109,19 +103,28 @@ func built(t *testing.T, checkout string, components []string) vip.NodeSettings 
 	return settingsIn(t, kustomized(t, checkout, components))
 }
 
-// kustomized returns the objects of kustomize.
-func kustomized(t *testing.T, checkout string, components []string) [][]byte {
+// kustomized returns the objects of kustomize for an overlay with components and patches.
+func kustomized(t *testing.T, checkout string, components []string, patches ...string) [][]byte {
 	t.Helper()
 	own := filepath.Join(checkout, folder, "own")
 	content := "resources: [../ironic-keepalived]\ncomponents:\n"
 	for _, component := range components {
 		content += "- ../components/" + component + "\n"
 	}
+	files := map[string]string{}
+	for i, patch := range patches {
+		name := fmt.Sprintf("patch-%d.yaml", i)
+		content += "patches:\n- path: " + name + "\n"
+		files[name] = patch
+	}
+	files["kustomization.yaml"] = content
 	if err := os.Mkdir(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(own, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tools, err := binaries.Ensure(t.Context(), root(t), binaries.Tools(), os.Stderr)
 	if err != nil {

@@ -2,10 +2,11 @@
 // and components of kustomize, and the replacements for the values of config/ironic/values/values.env. It also updates
 // the rendered files in docs/ironic-endpoint.md.
 //
-// Without a command it writes these files. Users run two commands:
+// Without a command it writes these files. Users run three commands:
 //
 //	check COMPONENT...                validate config/ironic/values for the components of an overlay, and print the
 //	                                  matching spec.ironic
+//	settings --from=FILE COMPONENT... print a patch of the Deployment for the settings of Ironic in a Metal3Cluster
 //	credentials --namespace=NAME... [--username=NAME]
 //	                                  print a Secret with a new password for each namespace
 //
@@ -47,10 +48,12 @@ func run(arguments []string, output io.Writer) error {
 	switch arguments[0] {
 	case "check":
 		return check(root, arguments[1:], output)
+	case "settings":
+		return settings(root, arguments[1:], output)
 	case "credentials":
 		return credentials(arguments[1:], rand.Reader, output)
 	default:
-		return fmt.Errorf("%q is not a command: use check, credentials, or none", arguments[0])
+		return fmt.Errorf("%q is not a command: use check, settings, credentials, or none", arguments[0])
 	}
 }
 
