@@ -203,3 +203,27 @@ type IronicRamdiskChecksums struct {
 	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{64}$`
 	Initramfs string `json:"initramfs"`
 }
+
+// IronicRamdiskArchitecture is a deploy ramdisk for hosts of one architecture. The branch is that of the ramdisk.
+type IronicRamdiskArchitecture struct {
+	// architecture of the hosts, as Ironic reports it, such as aarch64.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9_]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=16
+	Architecture string `json:"architecture"`
+
+	// flavor is a part of the name of the archive, ipa-<flavor>-<branch>.tar.gz, such as debian-arm64. It differs from
+	// centos9, the flavor of the ramdisk without architecture, and from those of other architectures.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][a-zA-Z0-9.-]*$`
+	// +kubebuilder:validation:MaxLength=64
+	Flavor string `json:"flavor"`
+
+	// baseURL is the URL from which the files are downloaded. Defaults to that of the ramdisk.
+	// +optional
+	BaseURL string `json:"baseURL,omitempty"`
+
+	// checksums of kernel and ramdisk. Empty means no check.
+	// +optional
+	Checksums *IronicRamdiskChecksums `json:"checksums,omitempty"`
+}

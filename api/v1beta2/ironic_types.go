@@ -382,6 +382,14 @@ type IronicRamdisk struct {
 	// +optional
 	Checksums *IronicRamdiskChecksums `json:"checksums,omitempty"`
 
+	// architectures are further deploy ramdisks, for hosts of other architectures than the one above. Ironic selects the
+	// ramdisk by the architecture of the host, if the Baremetal Operator names none.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MaxItems=4
+	Architectures []IronicRamdiskArchitecture `json:"architectures,omitempty"`
+
 	// extraKernelParams are appended to the kernel command line of the deploy ramdisk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

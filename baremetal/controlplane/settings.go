@@ -93,5 +93,12 @@ func ramdisk(described infrav1.IronicRamdisk) ironic.Ramdisk {
 	if sums := described.Checksums; sums != nil {
 		result.KernelChecksum, result.RamdiskChecksum = sums.Kernel, sums.Initramfs
 	}
+	for _, one := range described.Architectures {
+		other := ironic.OtherRamdisk{Architecture: one.Architecture, BaseURL: one.BaseURL, Flavor: one.Flavor}
+		if sums := one.Checksums; sums != nil {
+			other.KernelChecksum, other.RamdiskChecksum = sums.Kernel, sums.Initramfs
+		}
+		result.Others = append(result.Others, other)
+	}
 	return result
 }

@@ -123,6 +123,22 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 				"- --sha256=" + strings.Repeat("0a", 32) + "\n    - --sha256=" + strings.Repeat("0b", 32) + "\n",
 			},
 		},
+		"ramdisk of another architecture": {
+			change: func(i *infrav1.Ironic) {
+				i.Ramdisk = infrav1.IronicRamdisk{BaseURL: "https://images.example", Architectures: []infrav1.IronicRamdiskArchitecture{{
+					Architecture: "aarch64", Flavor: "debian-arm64", Checksums: &infrav1.IronicRamdiskChecksums{
+						Kernel: strings.Repeat("0a", 32), Initramfs: strings.Repeat("0b", 32),
+					},
+				}}}
+			},
+			file: pod, want: []string{
+				"- --image=/shared/html/images/ironic-python-agent_aarch64.kernel\n",
+				"- --sha256=" + strings.Repeat("0a", 32) + "\n    - --sha256=" + strings.Repeat("0b", 32) + "\n",
+				"name: IPA_BASEURI\n      value: https://images.example\n    - name: IPA_ARCH\n      value: aarch64\n" +
+					"    - name: IPA_FLAVOR\n      value: debian-arm64\n",
+				"name: download-aarch64\n",
+			},
+		},
 		"MAC addresses": {
 			change: func(i *infrav1.Ironic) {
 				i.Endpoint.Interface, i.Endpoint.MACAddresses = "", []string{"52:54:00:00:00:0B", "52:54:00:00:00:0a", "52:54:00:00:00:0b"}

@@ -66,14 +66,15 @@ const (
 	KernelFile  = "ironic-python-agent.kernel"
 	RamdiskFile = "ironic-python-agent.initramfs"
 
-	// downloaderTag is the file with the ETag of the download, in the folder of the images.
-	downloaderTag = "ironic-python-agent.headers"
+	// agentFiles is the beginning of their names, and of the file with the ETag of a download.
+	agentFiles = "ironic-python-agent"
 
 	// downloaderFolders matches the folders of unpacked archives of the downloader.
 	downloaderFolders = "*.tar.gz-*"
 
-	// downloadRecord is the file with the SHA-256 of the downloads. The web server does not serve it.
-	downloadRecord = "/shared/ironic-python-agent.sha256"
+	// downloadContainer is the name of the container that downloads them, and the beginning of the names of those that
+	// download the files for other architectures.
+	downloadContainer = "download"
 
 	// downloaderProgram is the program in the image of the downloader.
 	downloaderProgram = "/usr/local/bin/get-resource.sh"
@@ -179,11 +180,28 @@ type Ramdisk struct {
 	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
 	KernelChecksum, RamdiskChecksum string
 
+	// Others are ramdisks for hosts of further architectures.
+	Others []OtherRamdisk
+
 	// KernelParameters are added to the kernel command line of the ramdisk.
 	KernelParameters string
 
 	// SSHKey is a public key for logins to the ramdisk.
 	SSHKey string
+}
+
+// OtherRamdisk is the deploy ramdisk for hosts of one architecture. Ironic finds its files by the architecture in their
+// names.
+type OtherRamdisk struct {
+	// Architecture of the hosts, as Ironic reports it.
+	Architecture string
+
+	// BaseURL and Flavor select the archive. An empty URL means that of the ramdisk. The flavor must be unique: it names
+	// the folder of the unpacked archive.
+	BaseURL, Flavor string
+
+	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
+	KernelChecksum, RamdiskChecksum string
 }
 
 // DHCP is the configuration of the DHCP server. All addresses are of one family.

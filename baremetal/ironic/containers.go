@@ -3,6 +3,7 @@ package ironic
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -64,7 +65,7 @@ func (c Config) ironic() part {
 		result.containers = append(result.containers, c.exporter())
 	}
 	if !c.Ramdisk.Present {
-		result.init = []corev1.Container{c.download()}
+		result.init = c.downloads()
 	}
 	return result
 }
@@ -143,24 +144,45 @@ func (c Config) ramdiskLogs() corev1.Container {
 	return container
 }
 
-// download downloads kernel and ramdisk if one is missing or damaged. It keeps files of an earlier boot: a node must
-// start without a network. The downloader would request a newer version, and fail without a network.
-func (c Config) download() corev1.Container {
-	const images = "/shared/html/images/"
-	container := c.container("download", c.Images.Downloader, "20m", "64Mi")
-	container.Command = []string{
-		tool, "download", "--image=" + images + KernelFile, "--image=" + images + RamdiskFile,
-		"--stale=" + images + downloaderTag, "--stale=" + images + downloaderFolders, "--scratch=/shared/tmp",
-		"--record=" + downloadRecord,
+// downloads returns the containers that download the ramdisks. The first one may delete the unpacked archives of the
+// others, which then download again.
+func (c Config) downloads() []corev1.Container {
+	first := OtherRamdisk{
+		BaseURL: c.Ramdisk.BaseURL, KernelChecksum: c.Ramdisk.KernelChecksum, RamdiskChecksum: c.Ramdisk.RamdiskChecksum,
 	}
-	for _, sum := range []string{c.Ramdisk.KernelChecksum, c.Ramdisk.RamdiskChecksum} {
+	all := []corev1.Container{c.download(downloadContainer, agentFiles, downloaderFolders, first)}
+	for _, other := range c.Ramdisk.Others {
+		if other.BaseURL == "" {
+			other.BaseURL = c.Ramdisk.BaseURL
+		}
+		name := downloadContainer + "-" + strings.ReplaceAll(other.Architecture, "_", "-")
+		container := c.download(name, agentFiles+"_"+other.Architecture, "ipa-"+other.Flavor+"-"+downloaderFolders, other)
+		container.Env = append(container.Env,
+			corev1.EnvVar{Name: "IPA_ARCH", Value: other.Architecture}, corev1.EnvVar{Name: "IPA_FLAVOR", Value: other.Flavor})
+		all = append(all, container)
+	}
+	return all
+}
+
+// download downloads kernel and ramdisk if one is missing or damaged. It keeps files of an earlier boot: a node must
+// start without a network. The downloader would request a newer version, and fail without a network. The web server
+// does not serve the record with the SHA-256 of the files.
+func (c Config) download(name, files, folders string, from OtherRamdisk) corev1.Container {
+	const images = "/shared/html/images/"
+	container := c.container(name, c.Images.Downloader, "20m", "64Mi")
+	container.Command = []string{
+		tool, "download", "--image=" + images + files + ".kernel", "--image=" + images + files + ".initramfs",
+		"--stale=" + images + files + ".headers", "--stale=" + images + folders, "--scratch=/shared/tmp",
+		"--record=/shared/" + files + ".sha256",
+	}
+	for _, sum := range []string{from.KernelChecksum, from.RamdiskChecksum} {
 		if sum != "" {
 			container.Command = append(container.Command, "--sha256="+sum)
 		}
 	}
 	container.Command = append(container.Command, "--", downloaderProgram)
-	if c.Ramdisk.BaseURL != "" {
-		container.Env = append(container.Env, corev1.EnvVar{Name: "IPA_BASEURI", Value: c.Ramdisk.BaseURL})
+	if from.BaseURL != "" {
+		container.Env = append(container.Env, corev1.EnvVar{Name: "IPA_BASEURI", Value: from.BaseURL})
 	}
 	if c.Ramdisk.Branch != "" {
 		container.Env = append(container.Env, corev1.EnvVar{Name: "IPA_BRANCH", Value: c.Ramdisk.Branch})

@@ -63,6 +63,10 @@ func full() ironic.Config {
 	config.Ramdisk = ironic.Ramdisk{
 		BaseURL: "https://images.example/ipa", Branch: "stable-2026.1",
 		KernelChecksum: strings.Repeat("0a", 32), RamdiskChecksum: strings.Repeat("0b", 32),
+		Others: []ironic.OtherRamdisk{
+			{Architecture: "aarch64", Flavor: "debian-arm64", BaseURL: "https://images.example/arm", KernelChecksum: strings.Repeat("0c", 32), RamdiskChecksum: strings.Repeat("0d", 32)},
+			{Architecture: "x86_64", Flavor: "debian-x86"},
+		},
 		KernelParameters: "console=ttyS0 ipa-password=$(cat)", SSHKey: "ssh-ed25519 AAAA operator",
 	}
 	config.Settings = ironic.Settings{

@@ -77,9 +77,13 @@ type Exporter struct {
 	Interval time.Duration
 }
 
-// size sets the resources of a container.
+// size sets the resources of a container. All downloads have the same.
 func (s Settings) size(container *corev1.Container) {
-	wanted := s.Resources[container.Name]
+	name := container.Name
+	if strings.HasPrefix(name, downloadContainer+"-") {
+		name = downloadContainer
+	}
+	wanted := s.Resources[name]
 	requests := container.Resources.Requests
 	for name, limit := range wanted.Limits {
 		if request, found := requests[name]; found && request.Cmp(limit) > 0 {

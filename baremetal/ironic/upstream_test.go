@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -322,4 +323,51 @@ func isReadElsewhere(name string) bool {
 		// Python and curl read them.
 		return strings.HasSuffix(strings.ToLower(name), "_proxy")
 	}
+}
+
+// TestImageFindsTheRamdisksOfArchitectures runs the function of the image that selects ramdisks, with the files that the
+// pods download.
+func TestImageFindsTheRamdisksOfArchitectures(t *testing.T) {
+	upstream(t, func(image source) {
+		t := image.t
+		const folder = "/shared/html/images"
+		function := regexp.MustCompile(`(?ms)^detect_ipa_by_arch\(\)\n\{.*?^\}`).FindString(image.read("scripts/ironic-common.sh"))
+		if function == "" {
+			t.Fatal("ironic-common.sh has no function detect_ipa_by_arch")
+		}
+		pods, err := ironic.Pods(full())
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := t.TempDir()
+		for _, pod := range pods {
+			for _, container := range pod.Spec.InitContainers {
+				for _, argument := range container.Command {
+					if name, is := strings.CutPrefix(argument, "--image="+folder); is {
+						if err := os.WriteFile(local+name, nil, 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+		}
+		script := strings.ReplaceAll(function, folder, local) + "\ndetect_ipa_by_arch\n" +
+			`printf '%s\n' "$DEPLOY_KERNEL_URL" "$DEPLOY_KERNEL_BY_ARCH" "$DEPLOY_RAMDISK_BY_ARCH"`
+		output, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		got := strings.Fields(strings.ReplaceAll(string(output), local, folder))
+		for i, kind := range []string{"", "kernel", "initramfs"} {
+			for _, architecture := range []string{"aarch64", "x86_64"} {
+				want := fmt.Sprintf("%s:file://%s/ironic-python-agent_%s.%s", architecture, folder, architecture, kind)
+				if i == 0 {
+					want = "file://" + folder + "/" + ironic.KernelFile
+				}
+				if len(got) != 3 || !strings.Contains(got[i], want) {
+					t.Errorf("the image selects %q, and %s is missing", got, want)
+				}
+			}
+		}
+	})
 }

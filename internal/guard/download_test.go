@@ -59,7 +59,7 @@ func upstream(t *testing.T) (*ramdiskServer, download) {
 			t.Skipf("the downloader requires %s: %v", needed, err)
 		}
 	}
-	s := &ramdiskServer{archive: ramdisk(t)}
+	s := &ramdiskServer{archive: ramdisk(t, "centos9")}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	shared := t.TempDir()
@@ -96,13 +96,13 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// ramdisk packs kernel and ramdisk as upstream does.
-func ramdisk(t *testing.T) []byte {
+// ramdisk packs kernel and ramdisk of a flavor as upstream does.
+func ramdisk(t *testing.T, flavor string) []byte {
 	t.Helper()
 	var packed bytes.Buffer
 	zipped := gzip.NewWriter(&packed)
 	archive := tar.NewWriter(zipped)
-	for _, name := range []string{"ipa-centos9-master.kernel", "ipa-centos9-master.initramfs"} {
+	for _, name := range []string{"ipa-" + flavor + "-master.kernel", "ipa-" + flavor + "-master.initramfs"} {
 		noError(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(name))}))
 		_, err := io.WriteString(archive, name)
 		noError(t, err)
@@ -113,10 +113,16 @@ func ramdisk(t *testing.T) []byte {
 
 func (d download) check(t *testing.T) {
 	t.Helper()
+	d.has(t, "centos9")
+}
+
+// has expects the files of a flavor.
+func (d download) has(t *testing.T, flavor string) {
+	t.Helper()
 	for _, image := range d.images {
 		content, err := os.ReadFile(image)
 		noError(t, err)
-		if want := "ipa-centos9-master" + filepath.Ext(image); string(content) != want {
+		if want := "ipa-" + flavor + "-master" + filepath.Ext(image); string(content) != want {
 			t.Errorf("%s has %q, want %q", image, content, want)
 		}
 	}
@@ -139,6 +145,38 @@ func TestDownloadAfterAReboot(t *testing.T) {
 	}
 	server.away.Store(true)
 	noError(t, d.run(t.Context()))
+}
+
+// TestDownloadForTwoArchitectures downloads a second ramdisk beside the first one, with the arguments and variables of the
+// pods. A repeated download of the first one deletes the folder of the second one, which is then downloaded again.
+func TestDownloadForTwoArchitectures(t *testing.T) {
+	_, first := upstream(t)
+	arm := httptest.NewServer(&ramdiskServer{archive: ramdisk(t, "debian-arm64")})
+	t.Cleanup(arm.Close)
+	images := filepath.Dir(first.images[0])
+	second := first
+	second.images = []string{
+		filepath.Join(images, "ironic-python-agent_aarch64.kernel"), filepath.Join(images, "ironic-python-agent_aarch64.initramfs"),
+	}
+	second.stale = []string{
+		filepath.Join(images, "ironic-python-agent_aarch64.headers"), filepath.Join(images, "ipa-debian-arm64-*.tar.gz-*"),
+	}
+	second.record += "-aarch64"
+	second.command = append([]string{
+		"env", "IPA_ARCH=aarch64", "IPA_FLAVOR=debian-arm64", "IPA_BASEURI=" + arm.URL,
+	}, first.command...)
+	both := func() {
+		t.Helper()
+		noError(t, first.run(t.Context()))
+		noError(t, second.run(t.Context()))
+		first.check(t)
+		second.has(t, "debian-arm64")
+	}
+	both()
+	for _, damaged := range []string{first.images[0], second.images[1]} {
+		noError(t, os.Truncate(damaged, 5))
+		both()
+	}
 }
 
 // TestDownloadAfterAPowerLoss repeats interrupted downloads and those of damaged files.

@@ -229,5 +229,5 @@ func (e *endpoint) untilReplaced(ctx context.Context, before []string) {
 			g.Expect(before).NotTo(ContainElement(machine.Name))
 			g.Expect(machine.Status.Phase).To(BeEquivalentTo(clusterv1.MachinePhaseRunning), machine.Name)
 		}
-	}, patiently()...).Should(Succeed())
+	}, time.Duration(*controlPlanes)*rolled, 2*time.Second).Should(Succeed())
 }

@@ -54,8 +54,30 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs = append(errs, caBundle(path.Child("tls", "trustedCABundle"), ironic.TLS.TrustedCABundle)...)
 	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
 	errs = append(errs, overrides(path.Child("overrides", "containers"), ironic.Overrides.Containers)...)
+	errs = append(errs, architectures(path.Child("ramdisk", "architectures"), ironic.Ramdisk.Architectures)...)
 	errs = append(errs, oneLine(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
+}
+
+// defaultFlavor is the flavor of the ramdisk that the downloader downloads without an architecture.
+const defaultFlavor = "centos9"
+
+// architectures validates the ramdisks of further architectures. The downloader unpacks each archive into a folder with
+// the name of the archive, and a download deletes older folders with this name.
+func architectures(path *field.Path, ramdisks []infrav1.IronicRamdiskArchitecture) field.ErrorList {
+	var errs field.ErrorList
+	flavors := map[string]bool{defaultFlavor: true}
+	for i, ramdisk := range ramdisks {
+		at := path.Index(i)
+		if flavors[ramdisk.Flavor] {
+			errs = append(errs, field.Invalid(at.Child("flavor"), ramdisk.Flavor,
+				"is the flavor of another ramdisk, and one would delete the files of the other: publish the archive under another "+
+					"flavor"))
+		}
+		flavors[ramdisk.Flavor] = true
+		errs = append(errs, downloadURL(at.Child("baseURL"), ramdisk.BaseURL)...)
+	}
+	return errs
 }
 
 // externals validates the external addresses of Ironic.

@@ -228,12 +228,35 @@ func TestIronicExporter(t *testing.T) {
 	})
 }
 
+func architecturesOf(ramdisks ...infrav1.IronicRamdiskArchitecture) func(*infrav1.Ironic) {
+	return func(ironic *infrav1.Ironic) { ironic.Ramdisk.Architectures = ramdisks }
+}
+
 func TestIronicRamdisk(t *testing.T) {
+	const ramdiskURL = "cannot be downloaded from; write it like https://server/path or file:///path"
+	const sameFlavor = "is the flavor of another ramdisk, and one would delete the files of the other: publish the archive " +
+		"under another flavor"
 	findMistakes(t, map[string]mistake{
 		"key and parameters": {
 			reason: "access to the ramdisk",
 			change: func(ironic *infrav1.Ironic) {
 				ironic.Ramdisk.SSHKey, ironic.Ramdisk.ExtraKernelParams = publicKey+"\n", "console=ttyS0,115200 quiet"
+			},
+		},
+		"architectures": {
+			reason: "ramdisks for further architectures",
+			change: architecturesOf(infrav1.IronicRamdiskArchitecture{Architecture: "aarch64", Flavor: "debian-arm64"}),
+		},
+		"flavors of architectures": {
+			reason: "a download would delete the files of another ramdisk",
+			change: architecturesOf(
+				infrav1.IronicRamdiskArchitecture{Architecture: "aarch64", Flavor: "centos9", BaseURL: "images.example/ipa"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "ppc64le", Flavor: "debian"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "riscv64", Flavor: "debian"}),
+			want: []string{
+				`ironic.ramdisk.architectures[0].flavor: Invalid value: "centos9": ` + sameFlavor,
+				`ironic.ramdisk.architectures[0].baseURL: Invalid value: "images.example/ipa": ` + ramdiskURL,
+				`ironic.ramdisk.architectures[2].flavor: Invalid value: "debian": ` + sameFlavor,
 			},
 		},
 		"private key": {
