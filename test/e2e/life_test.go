@@ -22,7 +22,7 @@ import (
 )
 
 // storyLimit is the time limit of a story.
-const storyLimit = 20 * time.Minute
+const storyLimit = 30 * time.Minute
 
 var _ = Describe("A cluster", Ordered, func() {
 	w := &world{}

@@ -3,9 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -110,22 +107,10 @@ func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	}, calm, often).Should(Succeed())
 }
 
-// clear deletes the leftovers in a cluster with the commands of the documentation.
+// clear removes the leftovers in a cluster after its cluster has arrived at home.
 func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	GinkgoHelper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "pivot.md"))
-	Expect(err).NotTo(HaveOccurred())
-	_, chapter, _ := strings.Cut(string(text), "### Left in the source")
-	_, block, _ := strings.Cut(chapter, "```sh\n")
-	commands, _, found := strings.Cut(block, "```")
-	Expect(found).To(BeTrue(), "docs/pivot.md has no commands for leftovers")
-	limited, cancel := context.WithTimeout(ctx, storyLimit/2)
-	defer cancel()
-	shell := exec.CommandContext(limited, "bash", "-c", commands)
-	shell.Env = append(os.Environ(), "KUBECONFIG="+left.Kubeconfig,
-		"PATH="+filepath.Dir(left.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"))
-	output, err := shell.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	Expect(plug(ctx, "clean", "--yes", "--kubeconfig="+left.Kubeconfig, "--to-kubeconfig="+e.home.Kubeconfig)).To(ended(0))
 	Eventually(func(g Gomega) {
 		for _, list := range []client.ObjectList{
 			&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineDeploymentList{},
@@ -135,7 +120,7 @@ func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 			g.Expect(left.Client.List(ctx, list, client.InNamespace(lab.Namespace))).To(Succeed())
 			g.Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
 		}
-	}, patiently()...).Should(Succeed(), "%s", output)
+	}, patiently()...).Should(Succeed())
 }
 
 // addCompany creates another cluster in the same namespace, and waits until it could be moved.

@@ -42,7 +42,7 @@ var controlPlanes = flag.Int("e2e.control-planes", 3, "Number of control-plane n
 
 // rolled is the time limit for the replacement of one control-plane node. Managers that are connected to the API server of
 // a removed etcd member wait until they lose their leases, and those of Cluster API last a minute.
-const rolled = 10 * time.Minute
+const rolled = 7 * time.Minute
 
 // patiently returns the limit and the interval of Eventually. The limit is far above the duration on an idle machine.
 func patiently() []any { return []any{10 * time.Minute, 2 * time.Second} }
