@@ -54,7 +54,10 @@ func describeArrivals(s *suite) {
 			defer close(resumedWith)
 			for event := range stream.ResultChan() {
 				host, isHost := event.Object.(*bmov1alpha1.BareMetalHost)
-				if _, paused := host.GetAnnotations()[bmov1alpha1.PausedAnnotation]; isHost && !paused {
+				if !isHost {
+					return
+				}
+				if _, paused := host.Annotations[bmov1alpha1.PausedAnnotation]; !paused {
 					resumedWith <- host.Status.Provisioning.Image.URL
 					return
 				}
