@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -111,16 +115,49 @@ func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 func (e *endpoint) clear(ctx context.Context, left *lab.Cluster) {
 	GinkgoHelper()
 	Expect(plug(ctx, "clean", "--yes", "--kubeconfig="+left.Kubeconfig, "--to-kubeconfig="+e.home.Kubeconfig)).To(ended(0))
+	untilCleared(ctx, left)
+}
+
+// lose deletes the objects of the cluster as clusterctl does, so that no controller acts on their deletion.
+func lose(ctx context.Context, from *lab.Cluster) {
+	GinkgoHelper()
+	for _, list := range movedKinds() {
+		Expect(from.Client.List(ctx, list, client.InNamespace(lab.Namespace))).To(Succeed())
+		Expect(meta.EachListItem(list, func(item runtime.Object) error {
+			object, isObject := item.(client.Object)
+			Expect(isObject).To(BeTrue())
+			patch := func(metadata string) error {
+				return client.IgnoreNotFound(from.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType,
+					[]byte(`{"metadata":{`+metadata+`}}`))))
+			}
+			return errors.Join(
+				patch(`"annotations":{"`+infrav1.DeleteForMoveAnnotation+`":""}`),
+				client.IgnoreNotFound(from.Client.Delete(ctx, object)),
+				patch(`"finalizers":null`))
+		})).To(Succeed())
+	}
+	untilCleared(ctx, from)
+}
+
+// untilCleared waits until a cluster has no object of a move.
+func untilCleared(ctx context.Context, where *lab.Cluster) {
+	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		for _, list := range []client.ObjectList{
-			&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineDeploymentList{},
-			&controlplanev1.KubeadmControlPlaneList{}, &infrav1.Metal3ClusterList{}, &infrav1.Metal3MachineList{},
-			&infrav1.Metal3MachineTemplateList{}, &bmov1alpha1.BareMetalHostList{}, &bmov1alpha1.HardwareDataList{},
-		} {
-			g.Expect(left.Client.List(ctx, list, client.InNamespace(lab.Namespace))).To(Succeed())
+		for _, list := range movedKinds() {
+			g.Expect(where.Client.List(ctx, list, client.InNamespace(lab.Namespace))).To(Succeed())
 			g.Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
 		}
 	}, patiently()...).Should(Succeed())
+}
+
+// movedKinds returns an empty list for each kind that is deleted, in the order of clusterctl.
+func movedKinds() []client.ObjectList {
+	return []client.ObjectList{
+		&infrav1.Metal3DataClaimList{}, &infrav1.Metal3DataList{}, &infrav1.Metal3MachineList{}, &clusterv1.MachineList{},
+		&clusterv1.MachineSetList{}, &clusterv1.MachineDeploymentList{}, &controlplanev1.KubeadmControlPlaneList{},
+		&infrav1.Metal3MachineTemplateList{}, &bmov1alpha1.BareMetalHostList{}, &bmov1alpha1.HardwareDataList{},
+		&infrav1.Metal3ClusterList{}, &clusterv1.ClusterList{},
+	}
 }
 
 // addCompany creates another cluster in the same namespace, and waits until it could be moved.
@@ -169,7 +206,7 @@ func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
 	Eventually(func(g Gomega) {
 		g.Expect(e.hosts(ctx, g)).To(HaveEach(isPausedBy(infrav1.HostPausedByProvider)))
 	}, patiently()...).Should(Succeed())
-	e.clear(ctx, from)
+	lose(ctx, from)
 	began := time.Now()
 	_, err = to.Clusterctl().Run(ctx, "move", "--from-directory="+folder, "--to-kubeconfig="+to.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
