@@ -335,22 +335,8 @@ func TestImageFindsTheRamdisksOfArchitectures(t *testing.T) {
 		if function == "" {
 			t.Fatal("ironic-common.sh has no function detect_ipa_by_arch")
 		}
-		pods, err := ironic.Pods(full())
-		if err != nil {
-			t.Fatal(err)
-		}
 		local := t.TempDir()
-		for _, pod := range pods {
-			for _, container := range pod.Spec.InitContainers {
-				for _, argument := range container.Command {
-					if name, is := strings.CutPrefix(argument, "--image="+folder); is {
-						if err := os.WriteFile(local+name, nil, 0o600); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-			}
-		}
+		writeDownloads(t, folder, local)
 		script := strings.ReplaceAll(function, folder, local) + "\ndetect_ipa_by_arch\n" +
 			`printf '%s\n' "$DEPLOY_KERNEL_URL" "$DEPLOY_KERNEL_BY_ARCH" "$DEPLOY_RAMDISK_BY_ARCH"`
 		output, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
@@ -370,4 +356,26 @@ func TestImageFindsTheRamdisksOfArchitectures(t *testing.T) {
 			}
 		}
 	})
+}
+
+// writeDownloads creates an empty file for each file that the pods download into a folder of the image.
+func writeDownloads(t *testing.T, folder, local string) {
+	t.Helper()
+	pods, err := ironic.Pods(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var containers []corev1.Container
+	for _, pod := range pods {
+		containers = append(containers, pod.Spec.InitContainers...)
+	}
+	for _, container := range containers {
+		for _, argument := range container.Command {
+			if name, is := strings.CutPrefix(argument, "--image="+folder); is {
+				if err := os.WriteFile(local+name, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 }

@@ -167,13 +167,18 @@ func (r rendered) cut() (pieces, error) {
 
 // take removes a container from the pod, and returns it.
 func take(pod *corev1.PodSpec, name string) (corev1.Container, error) {
-	index := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == name })
+	index := indexOf(pod.Containers, name)
 	if index < 0 {
 		return corev1.Container{}, fmt.Errorf("the renderer returns no container %q: name its replacement", name)
 	}
 	container := pod.Containers[index]
 	pod.Containers = slices.Delete(pod.Containers, index, index+1)
 	return container, nil
+}
+
+// indexOf returns the index of a container, or -1.
+func indexOf(containers []corev1.Container, name string) int {
+	return slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
 }
 
 func needs(container corev1.Container, volume string) bool {

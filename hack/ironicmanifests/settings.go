@@ -18,8 +18,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// settings prints a patch of the Deployment for the settings of Ironic in a Metal3Cluster. The management side then runs
-// Ironic as the nodes do. Addresses and names of interfaces are those of the values: both sides may have different ones.
+// settings prints a patch of the Deployment for the settings of Ironic in a Metal3Cluster. The management side then
+// runs Ironic as the nodes do. Addresses and names of interfaces are those of the values: both sides may have different
+// ones.
 func settings(root string, arguments []string, output io.Writer) error {
 	flags := flag.NewFlagSet("settings", flag.ContinueOnError)
 	file := flags.String("from", "", "file with the Metal3Cluster, such as the output of clusterctl generate cluster")
@@ -136,7 +137,7 @@ func podFor(read values, components []string, change func(*infrav1.Ironic)) (cor
 		return corev1.PodSpec{}, err
 	}
 	pod := made.deployment.Spec.Template.Spec
-	if index := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "dnsmasq" }); index >= 0 {
+	if index := indexOf(pod.Containers, "dnsmasq"); index >= 0 {
 		pod.Containers[index], err = made.withOptions(pod.Containers[index])
 	}
 	return pod, err
@@ -166,17 +167,14 @@ func patchOf(before, after corev1.PodSpec) (map[string]any, error) {
 }
 
 func patchesOf(before, after []corev1.Container) ([]any, error) {
-	named := func(list []corev1.Container, name string) int {
-		return slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name })
-	}
 	var patches []any
 	for _, container := range before {
-		if named(after, container.Name) < 0 {
+		if indexOf(after, container.Name) < 0 {
 			patches = append(patches, map[string]any{"name": container.Name, "$patch": "delete"})
 		}
 	}
 	for _, container := range after {
-		index := named(before, container.Name)
+		index := indexOf(before, container.Name)
 		if index < 0 {
 			whole, err := plain(container)
 			if err != nil {

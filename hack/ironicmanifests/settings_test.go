@@ -137,7 +137,7 @@ func TestSettingsRefuses(t *testing.T) {
 		"--from is required":         nil,
 		"0 objects of kind":          {"--from", written(t, "kind: Secret\n")},
 		"2 objects of kind":          {"--from", written(t, generatedCluster+"---\n"+generatedCluster)},
-		`unknown field "irony"`: {"--from", written(t, strings.Replace(generatedCluster, "  ironic:", "  irony:", 1))},
+		`unknown field "irony"`:      {"--from", written(t, strings.Replace(generatedCluster, "  ironic:", "  irony:", 1))},
 		"no such file":               {"--from", "missing.yaml"},
 		`"dhcpp" is not a component`: {"--from", written(t, generatedCluster), "dhcpp"},
 	} {

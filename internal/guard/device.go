@@ -76,8 +76,8 @@ func (p *passage) awaitOther(ctx context.Context, name string) string {
 	return ""
 }
 
-// program returns the program of the gate, with the interface and the directory in its arguments, and with the interface
-// in PROVISIONING_INTERFACE.
+// program returns the program of the gate, with the interface and the directory in its arguments, and with the
+// interface in PROVISIONING_INTERFACE.
 func (p *passage) program(variables []string) process.Program {
 	var marks []string
 	if device, is := p.device.Load().(string); is {
