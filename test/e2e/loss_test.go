@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -194,7 +195,8 @@ func (e *endpoint) free(ctx context.Context) []string {
 	return names
 }
 
-// moveThroughFiles saves all objects in files, deletes them from the source, and restores them in the target.
+// moveThroughFiles saves all objects in files, deletes them from the source, and restores them in the target, which
+// takes the cluster over.
 func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
 	GinkgoHelper()
 	from, folder := e.home, GinkgoT().TempDir()
@@ -212,4 +214,11 @@ func (e *endpoint) moveThroughFiles(ctx context.Context, to *lab.Cluster) {
 	Expect(err).NotTo(HaveOccurred())
 	fmt.Printf("clusterctl move from files to %s took %s\n", to.Name, time.Since(began).Round(time.Second))
 	e.live(to)
+	// The workload cluster still names the cluster that was lost.
+	Eventually(func(g Gomega) {
+		var infra infrav1.Metal3Cluster
+		g.Expect(e.Get(ctx, named(endpointCluster), &infra)).To(Succeed())
+		g.Expect(conditions.GetReason(&infra, infrav1.IronicEndpointReadyCondition)).To(Equal(infrav1.ManagedElsewhereReason))
+	}, patiently()...).Should(Succeed())
+	Expect(plug(ctx, "takeover", "--yes", "--kubeconfig="+to.Kubeconfig)).To(ended(0))
 }
