@@ -110,7 +110,12 @@ func (p *pod) start(t *testing.T, name string) *container {
 		if mount.MountPath == "/etc/kubernetes/kubelet.conf" {
 			continue
 		}
-		place.Shared[mount.MountPath] = filepath.Join(p.volume(mount.Name), mount.SubPath)
+		source := filepath.Join(p.volume(mount.Name), mount.SubPath)
+		// The kubelet creates a missing folder too.
+		if err := os.MkdirAll(source, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		place.Shared[mount.MountPath] = source
 	}
 	running := &container{done: make(chan struct{})}
 	started := make(chan error, 1)
