@@ -191,6 +191,46 @@ type IronicDHCPRange struct {
 	GatewayAddress string `json:"gatewayAddress,omitempty"`
 }
 
+// IronicRamdisk configures the deploy kernel and ramdisk.
+type IronicRamdisk struct {
+	// disableDownloader turns the download off, for nodes that have the files already. Defaults to false.
+	// +optional
+	DisableDownloader *bool `json:"disableDownloader,omitempty"`
+
+	// baseURL is the URL from which the files are downloaded.
+	// +optional
+	BaseURL string `json:"baseURL,omitempty"`
+
+	// branch of the deploy ramdisk. Defaults to master, whose files change.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=64
+	Branch string `json:"branch,omitempty"`
+
+	// checksums of kernel and ramdisk. Files with other checksums are not used, and are downloaded again. Empty means
+	// no check.
+	// +optional
+	Checksums *IronicRamdiskChecksums `json:"checksums,omitempty"`
+
+	// architectures are further deploy ramdisks, for hosts of other architectures than the one above. Ironic selects the
+	// ramdisk by the architecture of the host, if the Baremetal Operator names none.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MaxItems=4
+	Architectures []IronicRamdiskArchitecture `json:"architectures,omitempty"`
+
+	// extraKernelParams are appended to the kernel command line of the deploy ramdisk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ExtraKernelParams string `json:"extraKernelParams,omitempty"`
+
+	// sshKey is a public key in the format of authorized_keys, for login to the deploy ramdisk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	SSHKey string `json:"sshKey,omitempty"`
+}
+
 // IronicRamdiskChecksums are checksums of the unpacked files on the node.
 type IronicRamdiskChecksums struct {
 	// kernel is the SHA-256 of the deploy kernel, in hexadecimal.

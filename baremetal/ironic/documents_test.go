@@ -198,9 +198,8 @@ func TestTableHasTheFirmwareOfDHCP(t *testing.T) {
 
 // nameInTable returns the name of a container in the document, where all downloads have one row.
 func nameInTable(container corev1.Container) string {
-	name, _, _ := strings.Cut(container.Name, "download-")
-	if name == "" {
+	if strings.HasPrefix(container.Name, "download-") {
 		return "download"
 	}
-	return name
+	return container.Name
 }

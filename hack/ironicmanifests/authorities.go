@@ -69,11 +69,7 @@ func (a authority) pod(bundle string) (corev1.PodSpec, error) {
 		return corev1.PodSpec{}, err
 	}
 	a.set(&described, bundle)
-	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
-	if err != nil {
-		return corev1.PodSpec{}, err
-	}
-	made, err := renderFor(described, certificates)
+	made, err := renderFor(described)
 	if err != nil {
 		return corev1.PodSpec{}, err
 	}

@@ -36,11 +36,7 @@ func check(root string, components []string, output io.Writer) error {
 	if err != nil {
 		return err
 	}
-	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
-	if err != nil {
-		return err
-	}
-	made, err := renderFor(described, certificates)
+	made, err := renderFor(described)
 	if err != nil {
 		return fmt.Errorf("checking %s: %w", path.Dir(valuesFile), err)
 	}

@@ -53,11 +53,7 @@ func render(components ...string) (rendered, error) {
 	if err != nil {
 		return rendered{}, err
 	}
-	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
-	if err != nil {
-		return rendered{}, err
-	}
-	return renderFor(described, certificates)
+	return renderFor(described)
 }
 
 // endpointFor returns an endpoint with temporary secrets.
@@ -70,9 +66,13 @@ func endpointFor(described infrav1.Ironic, certificates controlplane.Certificate
 	}
 }
 
-// renderFor renders the management side. It removes the hash of the secrets: kustomize adds a hash of the content to
+// renderFor renders the management side with temporary secrets. It removes the hash of the secrets: kustomize adds a hash of the content to
 // the names of ConfigMaps, which has the same effect.
-func renderFor(described infrav1.Ironic, certificates controlplane.Certificates) (rendered, error) {
+func renderFor(described infrav1.Ironic) (rendered, error) {
+	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
+	if err != nil {
+		return rendered{}, err
+	}
 	place := ironic.Management{Name: deploymentName, Namespace: namespace, Secret: credentialName}
 	deployment, data, err := controlplane.Management(endpointFor(described, certificates), place)
 	if err != nil {

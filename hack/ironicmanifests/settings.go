@@ -128,11 +128,7 @@ func podFor(read values, components []string, change func(*infrav1.Ironic)) (cor
 		}
 	}
 	change(&described)
-	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
-	if err != nil {
-		return corev1.PodSpec{}, err
-	}
-	made, err := renderFor(described, certificates)
+	made, err := renderFor(described)
 	if err != nil {
 		return corev1.PodSpec{}, err
 	}

@@ -23,7 +23,7 @@ const (
 	// single is a host without a cluster.
 	single = "single"
 
-	// external is a host that runs a system of somebody else.
+	// external is an externally provisioned host.
 	external = "external"
 
 	// bmcUser is the user of every BMC of the lab.
