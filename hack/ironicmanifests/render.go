@@ -66,8 +66,8 @@ func endpointFor(described infrav1.Ironic, certificates controlplane.Certificate
 	}
 }
 
-// renderFor renders the management side with temporary secrets. It removes the hash of the secrets: kustomize adds a hash of the content to
-// the names of ConfigMaps, which has the same effect.
+// renderFor renders the management side with temporary secrets. It removes the hash of the secrets: kustomize adds a
+// hash of the content to the names of ConfigMaps, which has the same effect.
 func renderFor(described infrav1.Ironic) (rendered, error) {
 	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
 	if err != nil {
