@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -32,7 +31,7 @@ func describeCrowds(s *suite) {
 	It("claims each host for one of many machines, and released hosts for the others", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.workers = 16
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		for i := range hosts {
 			w.host(ctx, fmt.Sprintf("host-%02d", i))
 		}

@@ -22,7 +22,6 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -216,7 +215,7 @@ func describeFaults(s *suite) {
 			return hanging
 		}
 		w.connect(ctx, hanging.line.Config)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		taken := w.host(ctx, "taken")
 		w.provision(ctx)
 		w.node(ctx, "node", "", map[string]string{infrav1.HostUIDLabel: string(taken.UID)})

@@ -12,7 +12,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -64,7 +63,7 @@ func describeHolds(s *suite) {
 			Expect(w.getHost(ctx, Default, "host")).To(Equal(before))
 
 			hold.end(ctx, w)
-			w.simulate(hostsim.Delays{})
+			w.operate(ctx)
 			w.gone(ctx, "machine")
 			w.withoutMachineMetadata(ctx, "host")
 		})

@@ -96,7 +96,7 @@ func describeInjection(s *suite) {
 		Expect(host.Spec.UserData).To(Equal(w.reference("first-bootstrap")))
 		var list corev1.SecretList
 		Expect(w.client.List(ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
-		Expect(list.Items).To(ConsistOf(HaveField("Name", "first-bootstrap")))
+		Expect(list.Items).To(ConsistOf(HaveField("Name", "first-bootstrap"), HaveField("Name", host.Spec.BMC.CredentialsName)))
 	})
 }
 

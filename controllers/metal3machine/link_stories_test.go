@@ -19,7 +19,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -280,7 +279,7 @@ func describeLinks(s *suite) {
 	It("waits for the API server of the workload cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.connected = true
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
@@ -294,7 +293,7 @@ func describeLinks(s *suite) {
 
 	It("does not wait for a Node without a bootstrap provider", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.start()
 		w.secret(ctx, "machine")
@@ -308,7 +307,7 @@ func describeLinks(s *suite) {
 
 	It("has the failure domain of its Machine before Cluster API copies it", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host", build.InDomain("room-1"))
 		w.start()
 		w.secret(ctx, "machine")

@@ -12,7 +12,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -76,7 +75,7 @@ func describePauses(s *suite) {
 
 		It("releases no host during a pause "+name, func(ctx context.Context) {
 			w := s.world(ctx)
-			w.simulate(hostsim.Delays{})
+			w.operate(ctx)
 			w.host(ctx, "host")
 			w.start()
 			w.machine(ctx, "machine")

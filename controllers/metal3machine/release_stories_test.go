@@ -14,7 +14,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -41,7 +40,7 @@ func describeReleases(s *suite) {
 	for name, leave := range found {
 		It("restores its host: "+name, func(ctx context.Context) {
 			w := s.world(ctx)
-			w.simulate(hostsim.Delays{})
+			w.operate(ctx)
 			w.host(ctx, "host", stage.With(leave))
 			w.settled(ctx, "host")
 			before := w.getHost(ctx, Default, "host")
@@ -61,7 +60,7 @@ func describeReleases(s *suite) {
 
 	It("keeps the Secrets of the administrator on a host that CAPM3 claimed", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		administrators := &corev1.SecretReference{Name: "of-administrator", Namespace: w.namespace}
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")),
 			stage.With(func(host *bmov1alpha1.BareMetalHost) {
@@ -149,7 +148,7 @@ func describeReleases(s *suite) {
 
 	It("is deleted after its Machine and Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
@@ -226,7 +225,7 @@ func describeReleases(s *suite) {
 		GinkgoHelper()
 		w = s.world(ctx)
 		w.sweeps = true
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host", stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true }))
 		w.settled(ctx, "host")
 		return w, w.getHost(ctx, Default, "host")
@@ -268,7 +267,7 @@ func describeReleases(s *suite) {
 
 	It("resets the conditions of a lost host", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.start()
 		w.secret(ctx, "machine")
@@ -297,7 +296,7 @@ func describeReleases(s *suite) {
 
 	It("releases all its hosts", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host-0", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.host(ctx, "host-1", build.Provisioned(), build.Consumed(w.named("machine")))
 		w.machine(ctx, "machine", build.Finalizers(infrav1.MachineFinalizer))
@@ -310,7 +309,7 @@ func describeReleases(s *suite) {
 
 	It("is not reconciled while a move deletes it", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.start()
 		w.machine(ctx, "machine")
@@ -337,7 +336,7 @@ func describeReleases(s *suite) {
 
 	It("adopts a host that CAPM3 claimed, and releases it", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host", build.Provisioned(), ofCluster(clusterName), stage.With(func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.ConsumerRef = &corev1.ObjectReference{
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3Machine",

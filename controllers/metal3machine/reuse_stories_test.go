@@ -13,7 +13,6 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -27,7 +26,7 @@ func describeReuse(s *suite) {
 	running := func(ctx context.Context, ownerOption build.ObjectOption, option build.ObjectOption) *world {
 		GinkgoHelper()
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host")
 		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
 		w.create(ctx, build.MachineTemplate("frees", build.InNamespace(w.namespace)))
@@ -84,7 +83,7 @@ func describeReuse(s *suite) {
 		w.member(ctx, "machine", workers, madeFrom("keeps"))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
 			"Waiting for BareMetalHost busy, which is reserved for md-workers by node reuse and is preparing"))
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		Expect(w.associated(ctx, "machine")).To(Equal("busy"))
 	})
 
@@ -128,7 +127,7 @@ func describeReuse(s *suite) {
 
 	It("restores a host that was reserved and released", func(ctx context.Context) {
 		w := s.world(ctx)
-		w.simulate(hostsim.Delays{})
+		w.operate(ctx)
 		w.host(ctx, "host", build.Annotations(map[string]string{"asset": "4711"}))
 		w.settled(ctx, "host")
 		before := w.getHost(ctx, Default, "host")

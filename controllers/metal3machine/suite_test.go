@@ -15,7 +15,10 @@ import (
 func TestMetal3Machine(t *testing.T) { specs.Run(t, "Metal3Machine") }
 
 // suite is shared by all stories.
-type suite struct{ server *env.Server }
+type suite struct {
+	server   *env.Server
+	operator *stage.HostOperator
+}
 
 // One container, because all stories share one API server. Each has a namespace and a manager of its own.
 var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
@@ -26,6 +29,7 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})
+		s.operator = stage.NewHostOperator(ctx, s.server)
 	})
 
 	describeWaiting(s)

@@ -29,7 +29,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -39,9 +38,10 @@ const clusterName = "cluster"
 
 // world is the namespace with a cluster of one story. The story may change the fields before start.
 type world struct {
-	server    *env.Server
-	client    client.Client
-	namespace string
+	server       *env.Server
+	hostOperator *stage.HostOperator
+	client       client.Client
+	namespace    string
 
 	// cluster and infra are the created objects.
 	cluster *clusterv1.Cluster
@@ -86,7 +86,7 @@ func (s *suite) world(ctx context.Context, options ...build.Metal3ClusterOption)
 func (s *suite) emptyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	return &world{
-		server: s.server, client: s.server.Client, config: s.server.Config,
+		server: s.server, hostOperator: s.operator, client: s.server.Client, config: s.server.Config,
 		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4, onRead: func() {},
 	}
 }
@@ -146,26 +146,18 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 	return ""
 }
 
-// simulate runs a simulated BMO.
-func (w *world) simulate(delays hostsim.Delays) {
+// operate lets BMO, or its simulator, operate the hosts of the story.
+func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- hostsim.Run(ctx, w.server.Config, hostsim.Options{Namespace: w.namespace, Delays: delays})
-	}()
-	DeferCleanup(func() {
-		stop()
-		Expect(<-ended).To(Succeed())
-	})
+	w.hostOperator.Operate(ctx, w.namespace)
 }
 
-// connectedWorld returns a world with a simulated BMO and access to Nodes.
+// connectedWorld returns a world with operated hosts and access to Nodes.
 func (s *suite) connectedWorld(ctx context.Context, options ...build.Metal3ClusterOption) *world {
 	GinkgoHelper()
 	w := s.world(ctx, options...)
 	w.connect(ctx, w.server.Config)
-	w.simulate(hostsim.Delays{})
+	w.operate(ctx)
 	return w
 }
 
@@ -191,6 +183,8 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	GinkgoHelper()
 	options = append([]build.HostOption{build.InNamespace(w.namespace), build.Available()}, options...)
 	host := build.Host(name, options...)
+	// The Secret exists if the host is created again.
+	Expect(client.IgnoreAlreadyExists(w.client.Create(ctx, build.ControllerSecret(host)))).To(Succeed())
 	w.create(ctx, host)
 	return host
 }

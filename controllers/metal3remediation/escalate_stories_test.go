@@ -22,7 +22,7 @@ func describeEscalations(s *suite) {
 	It("retries, then marks the Machine for replacement by its owner", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
-		w.simulate()
+		w.operate(ctx)
 		tries, replacements := counter("metal3_remediation_tries_total"), counter("metal3_remediation_replacements_total")
 		w.start()
 		w.remediate(ctx)
@@ -92,7 +92,7 @@ func describeEscalations(s *suite) {
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "no longer exists"))
 		host.ResourceVersion, host.UID = "", ""
 		w.create(ctx, host)
-		w.simulate()
+		w.operate(ctx)
 		w.done(ctx)
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
@@ -127,7 +127,7 @@ func describeEscalations(s *suite) {
 	It("does not retry after the Machine is healthy", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)

@@ -60,7 +60,7 @@ func describeFaults(s *suite) {
 			w := s.world(ctx)
 			w.clusters = old
 			w.machine(ctx)
-			w.simulate()
+			w.operate(ctx)
 			writes := 0
 			w.writes.Judge(func(stage.Write) stage.Verdict {
 				if writes++; writes%2 == 1 {
@@ -83,7 +83,7 @@ func describeFaults(s *suite) {
 		w := s.world(ctx)
 		w.clusters = old
 		w.machine(ctx)
-		w.simulate()
+		w.operate(ctx)
 		mortal := stage.StartMortal(w.writes, w.start)
 		w.onRead = mortal.Revive
 		w.live(ctx)

@@ -183,7 +183,7 @@ func (s *suite) watched(ctx context.Context) (*world, *clusterv1.MachineHealthCh
 // startControllers runs all controllers until the MachineHealthCheck has seen its Machine, and the MachineSet owns it.
 func (w *world) startControllers(ctx context.Context, check *clusterv1.MachineHealthCheck) {
 	GinkgoHelper()
-	w.simulate()
+	w.operate(ctx)
 	w.start()
 	w.startClusterAPI()
 	Eventually(func(g Gomega) {

@@ -82,7 +82,7 @@ func describeHolds(s *suite) {
 			func(request *infrav1.Metal3Remediation) {
 				request.Annotations[infrav1.NodeLabelsBackupAnnotation] = `{"rack":"a"}`
 			})
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, ""))
 		w.joins(ctx, nil)

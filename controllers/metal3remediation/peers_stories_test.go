@@ -105,7 +105,7 @@ func describeOperators(s *suite) {
 			}}
 		})
 		w.operator(ctx)
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.ManagementClusterAtRiskReason,
@@ -164,7 +164,9 @@ func (w *world) managementMachine(ctx context.Context, number int) {
 	machine := build.Metal3Machine(machineName, clusterName, here, build.OwnedBy(owner),
 		build.OnHost(&bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: hostName}}))
 	w.create(ctx, machine)
-	w.create(ctx, build.Host(hostName, here, build.Provisioned(), build.Consumed(machine)))
+	host := build.Host(hostName, here, build.Provisioned(), build.Consumed(machine))
+	w.create(ctx, build.ControllerSecret(host))
+	w.create(ctx, host)
 	w.controlPlaneNode(ctx, numbered(w.node, number), providerID)
 }
 

@@ -65,7 +65,7 @@ func describeProtection(s *suite) {
 		for _, other := range others {
 			w.controlPlaneNode(ctx, other, "metal3://"+other)
 		}
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)
@@ -88,7 +88,7 @@ func describeProtection(s *suite) {
 		w := s.world(ctx)
 		w.machine(ctx, ofControlPlane())
 		w.isManagement(ctx, w.node, "metal3://other/host/machine", false)
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)
@@ -117,7 +117,7 @@ func describeProtection(s *suite) {
 			{Name: w.node, Armed: pivot.ArmedByProvider, PodsReady: true},
 			{Name: "other", Armed: pivot.ArmedByUser, PodsReady: true},
 		}}
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)

@@ -76,7 +76,7 @@ func describeReboots(s *suite) {
 				"ironic.infrastructure.cluster.x-k8s.io/armed-by": "provider",
 			}
 		})
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, "Waiting for Node "+w.node+
@@ -100,7 +100,7 @@ func describeReboots(s *suite) {
 		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
 			machine.Status.NodeRef = clusterv1.MachineNodeReference{}
 		})
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.NodeRestoredCondition,
@@ -114,7 +114,7 @@ func describeReboots(s *suite) {
 	unfenced := func(ctx context.Context, w *world) {
 		GinkgoHelper()
 		w.machine(ctx, build.Labels(map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition,
@@ -160,7 +160,7 @@ func describeReboots(s *suite) {
 				return refused
 			}
 			w.machine(ctx)
-			w.simulate()
+			w.operate(ctx)
 			w.start()
 			w.remediate(ctx)
 			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RebootFailedReason, "no permission"))
@@ -191,7 +191,7 @@ func describeReboots(s *suite) {
 	It("writes nothing without a change", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
 		w.done(ctx)
@@ -221,7 +221,7 @@ func describeReboots(s *suite) {
 				Phase: infrav1.RemediationWaiting, RetryCount: 1, LastRemediated: &metav1.Time{Time: w.clock.Now()},
 			}
 		})
-		w.simulate()
+		w.operate(ctx)
 		w.start()
 		w.joins(ctx, nil)
 		w.done(ctx)

@@ -184,7 +184,7 @@ func phases(s *suite) map[infrav1.RemediationPhase]func(context.Context) *world 
 		w := s.world(ctx)
 		w.machine(ctx)
 		if simulated {
-			w.simulate()
+			w.operate(ctx)
 		}
 		w.start()
 		w.remediate(ctx, edits...)
@@ -221,7 +221,7 @@ func (s *suite) deletedNode(ctx context.Context) *world {
 	w := s.world(ctx)
 	w.clusters = old
 	w.machine(ctx)
-	w.simulate()
+	w.operate(ctx)
 	w.start()
 	w.remediate(ctx)
 	w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WaitingForNodeReason, ""))

@@ -17,7 +17,10 @@ import (
 func TestMetal3Remediation(t *testing.T) { specs.Run(t, "Metal3Remediation") }
 
 // suite is shared by all stories.
-type suite struct{ server *env.Server }
+type suite struct {
+	server   *env.Server
+	operator *stage.HostOperator
+}
 
 var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 	s := &suite{}
@@ -27,6 +30,7 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPI, components.HostOperator,
 		}})
+		s.operator = stage.NewHostOperator(ctx, s.server)
 		Expect(metal3remediation.RegisterMetrics(s.server.Client)).To(Succeed())
 	})
 

@@ -28,7 +28,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -49,12 +48,13 @@ const (
 // world is a namespace with a cluster, a machine on a host, and its Node. Its API server is also that of the workload
 // cluster.
 type world struct {
-	server    *env.Server
-	client    client.Client
-	namespace string
-	node      string
-	writes    *stage.Writes
-	clock     *clocktesting.FakePassiveClock
+	server       *env.Server
+	hostOperator *stage.HostOperator
+	client       client.Client
+	namespace    string
+	node         string
+	writes       *stage.Writes
+	clock        *clocktesting.FakePassiveClock
 
 	// connected is true if the manager connects to the workload cluster.
 	connected bool
@@ -79,7 +79,7 @@ type world struct {
 func (s *suite) world(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{
-		server: s.server, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
+		server: s.server, hostOperator: s.operator, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
 		clock: clocktesting.NewFakePassiveClock(time.Now()), connected: true,
 		onRead: func() {},
 	}
@@ -106,7 +106,9 @@ func (w *world) machine(ctx context.Context, options ...build.MachineOption) *cl
 	machine := build.Metal3Machine(name, clusterName, here, build.OwnedBy(owner),
 		build.OnHost(&bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: hostName}}))
 	w.create(ctx, machine)
-	w.create(ctx, build.Host(hostName, here, build.Provisioned(), build.Consumed(machine)))
+	host := build.Host(hostName, here, build.Provisioned(), build.Consumed(machine))
+	w.create(ctx, build.ControllerSecret(host))
+	w.create(ctx, host)
 	w.joins(ctx, map[string]string{"rack": "a"})
 	return owner
 }
@@ -196,16 +198,10 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared})
 }
 
-// simulate runs a simulated BMO.
-func (w *world) simulate() {
+// operate lets BMO, or its simulator, operate the host of the story.
+func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- hostsim.Run(ctx, w.server.Config, hostsim.Options{Namespace: w.namespace}) }()
-	DeferCleanup(func() {
-		stop()
-		Expect(<-ended).To(Succeed())
-	})
+	w.hostOperator.Operate(ctx, w.namespace)
 }
 
 func (w *world) create(ctx context.Context, object client.Object) {

@@ -1,5 +1,5 @@
 // Package integration_test runs the real programs together: clusterctl, the managers of Cluster API and the manager
-// of this provider, on a real API server with a real garbage collector. Only BMO is simulated.
+// of this provider, on a real API server with a real garbage collector. BMO has an Ironic in memory.
 //
 // No machine boots. A cluster therefore gets only its first control-plane machine, whose host is provisioned and
 // whose Node never joins.
@@ -15,12 +15,11 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 const (
@@ -28,9 +27,6 @@ const (
 	patience = 2 * time.Minute
 
 	pollEvery = 250 * time.Millisecond
-
-	// provisioning is the time of the simulated BMO to provision or deprovision a host.
-	provisioning = 500 * time.Millisecond
 
 	// buildPatience includes the build of all programs.
 	buildPatience = 30 * time.Minute
@@ -115,7 +111,7 @@ func (m *management) start(ctx context.Context, earlier ...string) {
 	m.clusterctl, err = m.source.Clusterctl(ctx, config, m.server.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	m.clusterctl.Variables = variables()
-	m.simulateHosts()
+	stage.RunBMO(ctx, m.server)
 }
 
 func (m *management) reportFailure(ctx context.Context) {
@@ -149,20 +145,4 @@ func (m *management) startManagers(ctx context.Context, wanted ...managers.Manag
 	started, err := managers.Start(ctx, m.server, wanted...)
 	Expect(err).NotTo(HaveOccurred())
 	m.processes = append(m.processes, started...)
-}
-
-// simulateHosts runs the simulated BMO until the last spec.
-func (m *management) simulateHosts() {
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- hostsim.Run(ctx, m.server.Config, hostsim.Options{
-			Namespace: build.DefaultNamespace,
-			Delays:    hostsim.Delays{Provision: provisioning, Deprovision: provisioning},
-		})
-	}()
-	DeferCleanup(func() {
-		stop()
-		Expect(<-ended).To(Succeed())
-	})
 }

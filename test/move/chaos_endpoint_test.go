@@ -21,7 +21,7 @@ func chaosOfHandovers(c *clusters) story {
 	return story{"loses no host in many pivots and handovers with random faults", func(ctx context.Context) {
 		dice := newDice()
 		w := c.world(ctx)
-		e := newEndpoint(accessTo(w.ironic))
+		e := newEndpoint(w.ironic.Access())
 		w.cluster(ctx, "cluster", e.at())
 		w.open(ctx, e, "cluster")
 		w.silent(ctx, "cluster")
@@ -92,7 +92,7 @@ func (w *world) handOverThroughFault(ctx context.Context, dice chance, e *endpoi
 		{"the manager is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.here.loseManager(ctx, away)
 		}},
-		{"BMO is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) { w.here.bmo.lose(ctx, away) }},
+		{"BMO is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) { w.here.loseBMO(ctx, away) }},
 		{"the API server does not answer", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
 			w.here.beAway(ctx, away)
 		}},

@@ -49,14 +49,14 @@ func faults() []fault {
 			w.there.beAway(ctx, away)
 		}},
 		{"BMOs are restarted", func(ctx context.Context, w *world, _ *journey, _ time.Duration) {
-			w.here.bmo.restart(ctx)
-			w.there.bmo.restart(ctx)
+			w.here.restartBMO(ctx)
+			w.there.restartBMO(ctx)
 		}},
 		{"BMO of the source is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			w.here.bmo.lose(ctx, away)
+			w.here.loseBMO(ctx, away)
 		}},
 		{"BMO of the target is killed", func(ctx context.Context, w *world, _ *journey, away time.Duration) {
-			w.there.bmo.lose(ctx, away)
+			w.there.loseBMO(ctx, away)
 		}},
 	}
 }

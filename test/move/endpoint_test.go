@@ -215,7 +215,7 @@ func endpoints(c *clusters) []story {
 	return []story{
 		{"resumes hosts that arrive before the Ironic endpoint when the endpoint is verified", func(ctx context.Context) {
 			home, served := c.world(ctx), c.world(ctx)
-			e := newEndpoint(accessTo(home.ironic))
+			e := newEndpoint(home.ironic.Access())
 			home.cluster(ctx, "cluster", e.at())
 			home.open(ctx, e, "cluster")
 			served.fleet(ctx, "cluster", 1, 1)
@@ -257,7 +257,7 @@ func endpoints(c *clusters) []story {
 		}},
 		{"resumes hosts with their own Ironic only, and another Ironic adopts all of them", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(accessTo(w.ironic))
+			e := newEndpoint(w.ironic.Access())
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
 			w.silent(ctx, "cluster")
@@ -310,7 +310,7 @@ func endpoints(c *clusters) []story {
 			after := w.trace(ctx)
 			w.there.kill()
 			w.there.start(ctx)
-			w.there.bmo.restart(ctx)
+			w.there.restartBMO(ctx)
 			Expect(w.hosts(ctx, Default, w.there)).To(BeEmpty())
 			w.unharmed(ctx, after)
 			w.nothingDone(after)

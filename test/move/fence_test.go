@@ -21,7 +21,7 @@ func fences(c *clusters) []story {
 	return []story{
 		{"fences one side when the Cluster is unpaused on both", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(accessTo(w.ironic))
+			e := newEndpoint(w.ironic.Access())
 			w.cluster(ctx, "cluster", e.at())
 			w.open(ctx, e, "cluster")
 			w.host(ctx, "worker-0")

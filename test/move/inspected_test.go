@@ -78,8 +78,8 @@ func (w *world) buildImages(ctx context.Context) (end func()) {
 	GinkgoHelper()
 	with := func(flags ...string) {
 		for _, at := range []*side{w.source, w.target} {
-			at.bmo.flags = flags
-			at.bmo.restart(ctx)
+			at.bmo.Flags = flags
+			at.restartBMO(ctx)
 		}
 	}
 	with("-build-preprov-image")

@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/fakeironic"
 )
 
 // The goals: seconds for goalHosts hosts, and a number of hosts or steps.
@@ -38,7 +38,8 @@ type measuredIronic interface {
 	// host gives a host a management controller that this Ironic reaches.
 	host(host *bmov1alpha1.BareMetalHost)
 
-	// images are the kernel and ramdisk of agents, and the image of nodes. With a nil image, machines keep their own.
+	// images are the kernel and the ramdisk of the agent, empty for the default, and the image of nodes. With a nil image,
+	// machines keep their own.
 	images() (kernel, ramdisk string, node *infrav1.Image)
 
 	// acts counts the actions on power, disks and media of each machine so far, by its name.
@@ -48,10 +49,10 @@ type measuredIronic interface {
 // fakeMeasured is the Ironic in memory.
 type fakeMeasured struct{ *fakeironic.Server }
 
-func (f fakeMeasured) access() ironicapi.Endpoint               { return accessTo(f.Server) }
+func (f fakeMeasured) access() ironicapi.Endpoint               { return f.Access() }
 func (f fakeMeasured) empty(context.Context)                    { f.Empty() }
 func (f fakeMeasured) host(*bmov1alpha1.BareMetalHost)          {}
-func (f fakeMeasured) images() (string, string, *infrav1.Image) { return noKernel, noRamdisk, nil }
+func (f fakeMeasured) images() (string, string, *infrav1.Image) { return "", "", nil }
 func (f fakeMeasured) acts() map[string]int                     { return actsOf(f.Server) }
 
 // actsOf counts the requests to an Ironic in memory that act on machines. It omits requests that only change its
@@ -101,7 +102,7 @@ func describeMeasurements(c *clusters) {
 		})
 		w.open(ctx, e, "cluster")
 		w.silent(ctx, "cluster")
-		DeferCleanup(c.useIronic, accessTo(c.ironic), noKernel, noRamdisk)
+		DeferCleanup(c.useIronic, c.ironic.Access(), "", "")
 		c.useIronic(ctx, e.access(), kernel, ramdisk)
 		fmt.Printf("making %d hosts and machines\n", *hosts)
 		for i := range *hosts {
@@ -161,8 +162,8 @@ func describeMeasurements(c *clusters) {
 func (c *clusters) useIronic(ctx context.Context, access ironicapi.Endpoint, kernel, ramdisk string) {
 	GinkgoHelper()
 	for _, at := range []*side{c.source, c.target} {
-		at.bmo.ironic, at.bmo.kernel, at.bmo.ramdisk = access, kernel, ramdisk
-		at.bmo.restart(ctx)
+		at.bmo.Ironic, at.bmo.Kernel, at.bmo.Ramdisk = access, kernel, ramdisk
+		at.restartBMO(ctx)
 	}
 }
 

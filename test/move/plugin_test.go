@@ -57,7 +57,7 @@ func byPlugin(c *clusters) []story {
 			Expect(w.stale(ctx, Default)).NotTo(BeEmpty(), "BMO has no event about them")
 			Expect(w.runPlugin(ctx, "refresh")).To(Equal(done))
 			// No controller restarts the Pods of the Deployment here.
-			w.here.bmo.restart(ctx)
+			w.here.restartBMO(ctx)
 			Eventually(func(g Gomega) { g.Expect(w.stale(ctx, g)).To(BeEmpty()) }).Should(Succeed())
 			w.unharmed(ctx, before)
 		}},

@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/operator"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -53,7 +54,7 @@ type side struct {
 	starts  int
 	health  string
 
-	bmo *bmo
+	bmo *operator.Operator
 }
 
 func newSide(ctx context.Context, name, capm3 string) *side {

@@ -20,10 +20,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/fakeironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/seed"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/move/fakeironic"
 )
 
 const (
@@ -159,8 +159,8 @@ func (c *clusters) open(ctx context.Context) {
 	c.target.wait(ctx)
 	c.ironic = newIronic()
 	together(
-		func() { c.source.bmo = newBMO(ctx, c.source, accessTo(c.ironic)) },
-		func() { c.target.bmo = newBMO(ctx, c.target, accessTo(c.ironic)) },
+		func() { c.source.runBMO(ctx, c.ironic) },
+		func() { c.target.runBMO(ctx, c.ironic) },
 	)
 	DeferCleanup(func() { c.tellManagers(CurrentSpecReport().Failed()) })
 }
@@ -199,7 +199,7 @@ func (c *clusters) tellManagers(failed bool) {
 			GinkgoWriter.Printf("the manager of the %s says at last:\n%s\n", side.name, side.manager.LogTail())
 		}
 		if failed {
-			GinkgoWriter.Printf("BMO of the %s says at last:\n%s\n", side.name, side.bmo.process.LogTail())
+			GinkgoWriter.Printf("BMO of the %s says at last:\n%s\n", side.name, side.bmo.LogTail())
 		}
 		ended = errors.Join(ended, side.problem())
 	}

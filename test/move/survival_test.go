@@ -46,7 +46,7 @@ func survival(c *clusters) []story {
 	return []story{
 		{"moves the objects that a cluster requires, and restores their owners", func(ctx context.Context) {
 			w := c.world(ctx)
-			e := newEndpoint(accessTo(w.ironic))
+			e := newEndpoint(w.ironic.Access())
 			w.given(ctx, "own-credentials", map[string]string{"username": "ironic", "password": "correct-horse-battery-staple"})
 			w.cluster(ctx, "cluster", e.at(), stage.With(func(infra *infrav1.Metal3Cluster) {
 				infra.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "own-credentials"}

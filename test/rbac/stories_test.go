@@ -70,8 +70,10 @@ func describeLife(i *world) {
 				template.Spec.Template.Spec.AutomatedCleaningMode = "disabled"
 			})))
 		i.create(ctx, i.dataTemplate())
-		i.create(ctx, build.Host("host", build.InNamespace(i.namespace), claimedByCAPM3(),
-			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""})))
+		host := build.Host("host", build.InNamespace(i.namespace), claimedByCAPM3(),
+			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
+		i.create(ctx, build.ControllerSecret(host))
+		i.create(ctx, host)
 		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
 		i.create(ctx, owner)
 		i.create(ctx, build.BootstrapSecret("machine", "", []byte("#cloud-config\n{}\n"), build.InNamespace(i.namespace)))
@@ -87,7 +89,6 @@ func describeLife(i *world) {
 		i.render(ctx)
 		i.eventually(ctx, &infrav1.Metal3Machine{}, "machine", infrav1.HostProvisionedCondition, stage.IsTrue())
 		Expect(i.server.Client.Get(ctx, i.key("machine-ironic-userdata"), &corev1.Secret{})).To(Succeed())
-		host := &bmov1alpha1.BareMetalHost{}
 		Expect(i.server.Client.Get(ctx, i.key("host"), host)).To(Succeed())
 		Expect(host.OwnerReferences).To(BeEmpty())
 	})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
@@ -53,7 +52,7 @@ var _ = Describe("The manager", Ordered, func() {
 			APIServerFlags: []string{"enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
-		i.simulateHosts()
+		stage.RunBMO(ctx, i.server)
 		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")
@@ -81,18 +80,6 @@ var _ = Describe("The manager", Ordered, func() {
 			"remove the permission, use it in a story, or add its reason")
 	})
 })
-
-// simulateHosts simulates BMO until the last spec.
-func (i *world) simulateHosts() {
-	GinkgoHelper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- hostsim.Run(ctx, i.server.Config, hostsim.Options{Namespace: i.namespace}) }()
-	DeferCleanup(func() {
-		stop()
-		Expect(<-ended).To(Succeed())
-	})
-}
 
 // requests returns the requests of the manager.
 func (i *world) requests() []env.Request {

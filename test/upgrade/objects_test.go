@@ -67,8 +67,8 @@ func (w *world) populate(ctx context.Context) {
 	w.render(ctx, rendered)
 	w.claimAddress(ctx, "template-0")
 	w.waitingMachine(ctx)
-	w.create(ctx, build.Host("free", build.InNamespace(w.namespace), build.Available(), blocked()))
-	w.create(ctx, build.Host("reserved", build.InNamespace(w.namespace), build.Available(), blocked(),
+	w.createHost(ctx, build.Host("free", build.InNamespace(w.namespace), build.Available(), blocked()))
+	w.createHost(ctx, build.Host("reserved", build.InNamespace(w.namespace), build.Available(), blocked(),
 		build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}),
 		stage.With(func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.ConsumerRef = &corev1.ObjectReference{
@@ -105,7 +105,7 @@ func (w *world) runningMachine(ctx context.Context, name string) {
 		}
 	}))
 	w.create(ctx, machine)
-	w.create(ctx, build.Host(hostOf(name), build.InNamespace(w.namespace), build.Provisioned(), blocked(), ofCluster(),
+	w.createHost(ctx, build.Host(hostOf(name), build.InNamespace(w.namespace), build.Provisioned(), blocked(), ofCluster(),
 		build.Consumed(machine), stage.With(func(host *bmov1alpha1.BareMetalHost) {
 			host.Spec.UserData = machine.Status.UserData
 			host.Spec.MetaData = machine.Status.MetaData
@@ -129,7 +129,7 @@ func (w *world) waitingMachine(ctx context.Context) {
 	machine := w.metal3Machine(w.owner(ctx, waiting), waitingForData(w.namespace),
 		stage.With(func(machine *infrav1.Metal3Machine) { machine.Status.UserData = w.secret(secretOf(waiting)) }))
 	w.create(ctx, machine)
-	w.create(ctx, build.Host(hostOf(waiting), build.InNamespace(w.namespace), build.Available(), blocked(), ofCluster(),
+	w.createHost(ctx, build.Host(hostOf(waiting), build.InNamespace(w.namespace), build.Available(), blocked(), ofCluster(),
 		build.Consumed(machine), stage.With(func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = true })))
 	w.create(ctx, dataClaim(machine, lateTemplate))
 }

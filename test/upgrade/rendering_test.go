@@ -278,7 +278,8 @@ func (w *world) dataMachine(ctx context.Context, namespace, name, template strin
 		"note": "of " + name, "pool": "pool4", "mac": "52:54:00:00:00:0c",
 	}))
 	w.create(ctx, owner)
-	host := build.Host("host-"+name, here, build.Available(), ofCluster(),
+	// All hosts have one boot MAC address, which Ironic refuses. Without BMO they keep their hardware, too.
+	host := build.Host("host-"+name, here, build.Available(), ofCluster(), build.Paused("test"),
 		build.Labels(map[string]string{"rack": "r7"}), build.Annotations(map[string]string{
 			"note": "on the host", "pool": "pool4", "mac": "52:54:00:00:00:0a",
 		}),

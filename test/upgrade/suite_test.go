@@ -27,7 +27,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/installation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
@@ -90,7 +89,7 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		Expect(managers.StartAddressManager(ctx, w.server, "")).To(Succeed())
 		Expect(managers.StartInClusterAddressManager(ctx, w.server)).To(Succeed())
 		w.namespace = stage.Namespace(ctx, w.server)
-		w.simulateHosts()
+		stage.RunBMO(ctx, w.server)
 		DeferCleanup(func() {
 			if w.manager != nil {
 				w.manager.Stop()
@@ -103,18 +102,6 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 	describeComparison(w)
 	describeReturn(w)
 })
-
-// simulateHosts runs the simulated BMO until the last spec.
-func (w *world) simulateHosts() {
-	GinkgoHelper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- hostsim.Run(ctx, w.server.Config, hostsim.Options{Namespace: w.namespace}) }()
-	DeferCleanup(func() {
-		stop()
-		Expect(<-ended).To(Succeed())
-	})
-}
 
 // startCAPM3 starts the manager of CAPM3, and returns the address of its webhooks. It skips the spec without a
 // manager.
@@ -152,6 +139,13 @@ func (w *world) key(name string) client.ObjectKey {
 func (w *world) create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(build.CreateWithStatus(ctx, w.server.Client, object)).To(Succeed())
+}
+
+// createHost creates a host with the credentials of its BMC.
+func (w *world) createHost(ctx context.Context, host *bmov1alpha1.BareMetalHost) {
+	GinkgoHelper()
+	w.create(ctx, build.ControllerSecret(host))
+	w.create(ctx, host)
 }
 
 func (w *world) machine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {

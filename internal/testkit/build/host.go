@@ -52,12 +52,15 @@ func Host(name string, options ...HostOption) *bmov1alpha1.BareMetalHost {
 	return host
 }
 
+// ControllerPassword is the password of ControllerSecret.
+const ControllerPassword = "password"
+
 // ControllerSecret returns the Secret with the credentials of the BMC of a host.
 func ControllerSecret(host *bmov1alpha1.BareMetalHost, options ...ObjectOption) *corev1.Secret {
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName},
-		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("password")},
+		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte(ControllerPassword)},
 	}
 	for _, option := range options {
 		option(secret)

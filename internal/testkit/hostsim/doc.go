@@ -1,5 +1,5 @@
-// Package hostsim simulates BMO: it moves BareMetalHosts through their states without Ironic and hardware. The suites
-// of controllers, the integration suite and the benchmarks use it.
+// Package hostsim simulates BMO: it moves BareMetalHosts through their states without Ironic and hardware. The
+// benchmarks and the suites of controllers use it. The stories of these suites also run with BMO, at night.
 //
 //	(new) ─► registering ─► inspecting ─► preparing ─► available ─► provisioning ─► provisioned
 //	                                                       ▲                            │ image cleared

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
 // Server is an Ironic. Set the fields before its first use.
@@ -113,8 +115,10 @@ func New() *Server {
 	return s
 }
 
-// Endpoint returns the URL of the API.
-func (s *Server) Endpoint() string { return s.server.URL + "/v1/" }
+// Access returns the URL and the credentials of the API.
+func (s *Server) Access() ironicapi.Endpoint {
+	return ironicapi.Endpoint{URL: s.server.URL + "/v1/", Username: s.Username, Password: s.Password}
+}
 
 // Close stops the server.
 func (s *Server) Close() { s.server.Close() }
