@@ -25,6 +25,7 @@ func describeClaims(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host", build.InDomain("room-1"), build.NIC("eth0", "52:54:00:00:00:01", "192.0.2.1"),
 			build.NIC("eth1", "52:54:00:00:00:02", ""))
+		w.dataSecrets(ctx, "meta", "network")
 		w.start()
 		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.Image.DiskFormat = "qcow2"
@@ -108,6 +109,10 @@ func describeClaims(s *suite) {
 		w.metal3Machine(ctx, owner, stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.UserData = &corev1.SecretReference{Name: "own"}
 		}))
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.DataSecretMissingReason,
+			"Secret own, which spec.userData names, does not exist. Create it"))
+		Expect(w.getHost(ctx, Default, "host").Spec.ConsumerRef).To(BeNil(), "without the Secret, BMO does not provision it")
+		w.dataSecrets(ctx, "own")
 		w.associated(ctx, "machine")
 		Expect(w.getHost(ctx, Default, "host").Spec.UserData).To(Equal(w.reference("own")))
 	})
@@ -265,6 +270,7 @@ func describeClaims(s *suite) {
 	It("claims another host if the host that CAPM3 claimed is deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		claimed := w.host(ctx, "claimed", build.Available(), build.Consumed(w.named("machine")))
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate(), build.OnHost(claimed), build.Finalizers(infrav1.MachineFinalizer))
 		w.start()
 		Expect(w.associated(ctx, "machine")).To(Equal("claimed"))

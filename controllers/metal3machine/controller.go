@@ -145,6 +145,7 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 		associated.Stage(r.waitForBootstrapData),
 		associated.Stage(r.checkSpec),
 		associated.Stage(r.injectEndpoint),
+		dataReady.Stage(r.requireSecrets),
 		associated.Stage(r.claimHost),
 		associated.Stage(r.releaseSurplus),
 		dataReady.Stage(r.claimData),

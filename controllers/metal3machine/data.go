@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +41,38 @@ func (r *Reconciler) dropData(ctx context.Context, s *scope) error {
 	_, err := r.releaseData(ctx, s)
 	s.obstacle, s.claim, s.data = s.claim, nil, nil
 	return err
+}
+
+// secretInterval is the interval between two requests for a Secret that the spec names. The cache contains only Secrets
+// of clusters, so the creation of another Secret is no event.
+const secretInterval = 15 * time.Second
+
+// requireSecrets waits for the Secrets that the spec names. Without one of them, BMO provisions no host, and the host
+// does not report why.
+func (r *Reconciler) requireSecrets(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	named := map[string]*corev1.SecretReference{
+		"spec.metaData": s.machine.Spec.MetaData, "spec.networkData": s.machine.Spec.NetworkData,
+	}
+	if ptr.Deref(s.bootstrap.name, "") == "" {
+		named["spec.userData"] = s.machine.Spec.UserData
+	}
+	for _, field := range slices.Sorted(maps.Keys(named)) {
+		reference := inNamespace(named[field], s.machine.Namespace)
+		if reference == nil {
+			continue
+		}
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, secret)
+		if apierrors.IsNotFound(err) {
+			return outcome.Waiting(infrav1.DataSecretMissingReason, fmt.Sprintf(
+				"Secret %s, which %s names, does not exist. Create it", reference.Name, field)).WithAfter(secretInterval), nil
+		}
+		if err != nil {
+			return outcome.Done(), fmt.Errorf("reading Secret %s: %w", reference.Name, err)
+		}
+	}
+	return outcome.Done(), nil
 }
 
 // waitForData waits for the rendered Secrets.

@@ -22,6 +22,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.associated(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
@@ -57,6 +58,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "first", build.Finalizers(bmov1alpha1.BareMetalHostFinalizer))
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		Expect(w.associated(ctx, "machine")).To(Equal("first"))
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
@@ -86,6 +88,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.associated(ctx, "machine")
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
@@ -110,6 +113,7 @@ func describeData(s *suite) {
 		w.render(ctx, "machine", true)
 		Expect(w.client.Delete(ctx, claim)).To(Succeed())
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
 			"Waiting for the deletion of Metal3DataClaim machine"))
@@ -129,6 +133,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		deleted := &infrav1.Metal3DataClaim{}
@@ -155,6 +160,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		w.render(ctx, "machine", true)
@@ -175,6 +181,7 @@ func describeData(s *suite) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
 		w.start()
+		w.dataSecrets(ctx, "own-network")
 		w.machine(ctx, "machine", withDataTemplate())
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
 		changeStatus(ctx, w, "machine", &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {

@@ -329,6 +329,7 @@ func (s *suite) livingWorld(ctx context.Context) *world {
 func (w *world) live(ctx context.Context) {
 	GinkgoHelper()
 	before := w.hosts(ctx)
+	w.dataSecrets(ctx, "own-network")
 	w.machine(ctx, "machine", withDataTemplate())
 	name := w.associated(ctx, "machine")
 	w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))

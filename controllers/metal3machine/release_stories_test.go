@@ -41,6 +41,7 @@ func describeReleases(s *suite) {
 		It("restores its host: "+name, func(ctx context.Context) {
 			w := s.world(ctx)
 			w.operate(ctx)
+			w.dataSecrets(ctx, "user", "meta", "network", "of-machine")
 			w.host(ctx, "host", stage.With(leave))
 			w.settled(ctx, "host")
 			before := w.getHost(ctx, Default, "host")
@@ -402,11 +403,16 @@ func (w *world) withoutMachineMetadata(ctx context.Context, name string) *bmov1a
 	return host
 }
 
-// steady returns a host without the fields that change with every write and without the operation history of BMO.
+// steady returns a host without the fields that change with every write, and without those in which BMO records what it
+// did: the history, the last boot mode, and times and generations of conditions.
 func steady(host *bmov1alpha1.BareMetalHost) client.Object {
 	host.TypeMeta = metav1.TypeMeta{}
 	host.ResourceVersion, host.Generation, host.ManagedFields = "", 0, nil
 	host.Status.LastUpdated = nil
 	host.Status.OperationHistory = bmov1alpha1.OperationHistory{}
+	host.Status.Provisioning.BootMode = ""
+	for i := range host.Status.Conditions {
+		host.Status.Conditions[i].LastTransitionTime, host.Status.Conditions[i].ObservedGeneration = metav1.Time{}, 0
+	}
 	return host
 }

@@ -69,7 +69,7 @@ func TestRoute(t *testing.T) {
 	release := []string{"releaseHost", "releaseSurplus", "releaseData", "dropFinalizer"}
 	acquire := []string{
 		"waitForOwner", "keepFinalizer", "waitForHostDeletion", "waitForInfrastructure", "waitForBootstrapData", "checkSpec",
-		"injectEndpoint", "claimHost", "releaseSurplus", "claimData", "waitForData", "provisionHost", "linkNode",
+		"injectEndpoint", "requireSecrets", "claimHost", "releaseSurplus", "claimData", "waitForData", "provisionHost", "linkNode",
 	}
 	run := []string{"keepFinalizer", "recordHost", "releaseSurplus", "claimData", "provisionHost", "linkNode"}
 	reclaim := func(then []string) []string { return append([]string{"reclaimHost"}, then...) }

@@ -205,6 +205,16 @@ func (w *world) secret(ctx context.Context, machine string) {
 		build.InNamespace(w.namespace), ofCluster(clusterName)))
 }
 
+// dataSecrets creates Secrets that a machine or a host names.
+func (w *world) dataSecrets(ctx context.Context, names ...string) {
+	GinkgoHelper()
+	for _, name := range names {
+		w.create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{"value": "{}"},
+		})
+	}
+}
+
 // metal3Machine creates the Metal3Machine of a Machine.
 func (w *world) metal3Machine(ctx context.Context, owner *clusterv1.Machine, options ...build.Metal3MachineOption) {
 	GinkgoHelper()

@@ -22,7 +22,7 @@ const (
 	operatedByBMO    = "bmo"
 
 	// operatedLimit is the time limit of each wait with BMO, which polls Ironic every 10 seconds.
-	operatedLimit = 3 * time.Minute
+	operatedLimit = 2 * time.Minute
 
 	// nowhere is a namespace that does not exist.
 	nowhere = "nowhere"
