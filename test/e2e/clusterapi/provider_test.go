@@ -48,7 +48,8 @@ var _ = Describe("upgrading this provider", func() {
 			E2EConfig: config, ClusterctlConfigPath: file, BootstrapClusterProxy: bed.proxy,
 			ArtifactFolder: artefacts("clusterctl-upgrade"), MgmtFlavor: managementFlavour,
 			InitWithBinary: serveClusterctl(), InitWithKubernetesVersion: binaries.KubernetesVersion,
-			InitWithInfrastructureProviders: []string{provider}, PostNamespaceCreated: withHosts(3),
+			InitWithInfrastructureProviders: []string{provider}, InitWithIPAMProviders: []string{addressManager()},
+			PostNamespaceCreated: withHosts(3),
 			PreInit:    func(created framework.ClusterProxy) { installPrerequisites(created) },
 			PreUpgrade: func(created framework.ClusterProxy) { expectManager(created, released) },
 			PostUpgrade: func(created framework.ClusterProxy, _, _ string) {
@@ -78,6 +79,19 @@ func withLaterRelease(image, laterImage string) (config *clusterctl.E2EConfig, f
 	}
 	Expect(first).NotTo(BeEmpty(), "metal3.yaml has an infrastructure provider")
 	return config, first
+}
+
+// addressManager returns the name of the IP address manager for clusterctl. The spec finds versions by name, and this
+// provider has the same name.
+func addressManager() string {
+	GinkgoHelper()
+	for _, provider := range bed.config.Providers {
+		if provider.Type == string(clusterctlv1.IPAMProviderType) {
+			return provider.Name + ":" + provider.Versions[0].Name
+		}
+	}
+	Fail("metal3.yaml has no IPAM provider")
+	return ""
 }
 
 // serveClusterctl returns a URL of the clusterctl of the lab. The spec downloads the program.
