@@ -209,6 +209,7 @@ func withDataTemplate() build.ObjectOption {
 // render renders the data of a machine.
 func (w *world) render(ctx context.Context, machine string, ready bool) {
 	GinkgoHelper()
+	w.dataSecrets(ctx, "rendered-meta", "rendered-network")
 	data := &infrav1.Metal3Data{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machine + "-data"},
 		Spec: infrav1.Metal3DataSpec{

@@ -141,8 +141,7 @@ func describeReuse(s *suite) {
 		w.eventually(ctx, "new", infrav1.HostProvisionedCondition, stage.IsTrue())
 		w.remove(ctx, "new")
 		w.gone(ctx, "new")
-		w.settled(ctx, "host")
-		Expect(steady(w.getHost(ctx, Default, "host"))).To(Equal(steady(before)))
+		w.restored(ctx, before)
 	})
 }
 

@@ -205,13 +205,13 @@ func (w *world) secret(ctx context.Context, machine string) {
 		build.InNamespace(w.namespace), ofCluster(clusterName)))
 }
 
-// dataSecrets creates Secrets that a machine or a host names.
+// dataSecrets creates the Secrets that a machine or a host names, unless they exist.
 func (w *world) dataSecrets(ctx context.Context, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
-		w.create(ctx, &corev1.Secret{
+		Expect(client.IgnoreAlreadyExists(w.client.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{"value": "{}"},
-		})
+		}))).To(Succeed())
 	}
 }
 

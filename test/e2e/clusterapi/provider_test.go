@@ -50,8 +50,8 @@ var _ = Describe("upgrading this provider", func() {
 			InitWithBinary: serveClusterctl(), InitWithKubernetesVersion: binaries.KubernetesVersion,
 			InitWithInfrastructureProviders: []string{provider}, InitWithIPAMProviders: []string{addressManager()},
 			PostNamespaceCreated: withHosts(3),
-			PreInit:    func(created framework.ClusterProxy) { installPrerequisites(created) },
-			PreUpgrade: func(created framework.ClusterProxy) { expectManager(created, released) },
+			PreInit:              func(created framework.ClusterProxy) { installPrerequisites(created) },
+			PreUpgrade:           func(created framework.ClusterProxy) { expectManager(created, released) },
 			PostUpgrade: func(created framework.ClusterProxy, _, _ string) {
 				expectManager(created, later)
 			},
