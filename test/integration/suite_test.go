@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// patience is the time limit of each wait.
-	patience = 2 * time.Minute
+	// patience is the time limit of each wait. BMO polls Ironic every 10 seconds.
+	patience = 3 * time.Minute
 
 	pollEvery = 250 * time.Millisecond
 

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// patience is the time limit of each wait.
-	patience = time.Minute
+	// patience is the time limit of each wait. BMO polls Ironic every 10 seconds.
+	patience = 3 * time.Minute
 
 	pollEvery = 100 * time.Millisecond
 
