@@ -164,8 +164,7 @@ const (
 	// WaitingForDataReason is used until the Metal3Data is rendered.
 	WaitingForDataReason = "WaitingForMetal3Data"
 
-	// DataSecretMissingReason is used until the Secrets that the spec of the Metal3Machine names exist. The machine claims
-	// no host before.
+	// DataSecretMissingReason is used until the Secrets in the spec of the machine exist. It claims no host before.
 	DataSecretMissingReason = "SecretMissing"
 
 	// DataReadyReason is used when the rendered Secrets exist.

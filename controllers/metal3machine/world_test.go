@@ -183,9 +183,7 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	GinkgoHelper()
 	options = append([]build.HostOption{build.InNamespace(w.namespace), build.Available()}, options...)
 	host := build.Host(name, options...)
-	// The Secret exists if the host is created again.
-	Expect(client.IgnoreAlreadyExists(w.client.Create(ctx, build.ControllerSecret(host)))).To(Succeed())
-	w.create(ctx, host)
+	Expect(build.CreateHost(ctx, w.client, host)).To(Succeed())
 	return host
 }
 

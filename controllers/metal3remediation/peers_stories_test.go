@@ -165,8 +165,7 @@ func (w *world) managementMachine(ctx context.Context, number int) {
 		build.OnHost(&bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: hostName}}))
 	w.create(ctx, machine)
 	host := build.Host(hostName, here, build.Provisioned(), build.Consumed(machine))
-	w.create(ctx, build.ControllerSecret(host))
-	w.create(ctx, host)
+	Expect(build.CreateHost(ctx, w.client, host)).To(Succeed())
 	w.controlPlaneNode(ctx, numbered(w.node, number), providerID)
 }
 

@@ -107,8 +107,7 @@ func (w *world) machine(ctx context.Context, options ...build.MachineOption) *cl
 		build.OnHost(&bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: hostName}}))
 	w.create(ctx, machine)
 	host := build.Host(hostName, here, build.Provisioned(), build.Consumed(machine))
-	w.create(ctx, build.ControllerSecret(host))
-	w.create(ctx, host)
+	Expect(build.CreateHost(ctx, w.client, host)).To(Succeed())
 	w.joins(ctx, map[string]string{"rack": "a"})
 	return owner
 }

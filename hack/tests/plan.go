@@ -78,7 +78,7 @@ var (
 	// withMoves are moves between API servers by clusterctl, with BMO on both sides.
 	withMoves = "./test/move"
 
-	// withHosts are the suites of controllers whose stories run with the simulator of BMO, and at night with BMO.
+	// withHosts are the suites of controllers that simulate BMO. The nightly tier repeats them with BMO.
 	withHosts = []string{"./controllers/metal3machine", "./controllers/metal3remediation"}
 
 	// onNodes are the packages with the stories on real nodes, and with the specs of Cluster API.

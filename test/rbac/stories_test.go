@@ -72,8 +72,7 @@ func describeLife(i *world) {
 		i.create(ctx, i.dataTemplate())
 		host := build.Host("host", build.InNamespace(i.namespace), claimedByCAPM3(),
 			build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
-		i.create(ctx, build.ControllerSecret(host))
-		i.create(ctx, host)
+		Expect(build.CreateHost(ctx, i.server.Client, host)).To(Succeed())
 		owner := build.ControlPlaneMachine("machine", clusterName, build.InNamespace(i.namespace), build.OwnedBy(control))
 		i.create(ctx, owner)
 		i.create(ctx, build.BootstrapSecret("machine", "", []byte("#cloud-config\n{}\n"), build.InNamespace(i.namespace)))

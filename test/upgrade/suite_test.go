@@ -141,11 +141,10 @@ func (w *world) create(ctx context.Context, object client.Object) {
 	Expect(build.CreateWithStatus(ctx, w.server.Client, object)).To(Succeed())
 }
 
-// createHost creates a host with the credentials of its BMC.
+// createHost creates a host with its BMC.
 func (w *world) createHost(ctx context.Context, host *bmov1alpha1.BareMetalHost) {
 	GinkgoHelper()
-	w.create(ctx, build.ControllerSecret(host))
-	w.create(ctx, host)
+	Expect(build.CreateHost(ctx, w.server.Client, host)).To(Succeed())
 }
 
 func (w *world) machine(ctx context.Context, g Gomega, name string) *infrav1.Metal3Machine {

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
@@ -66,6 +68,14 @@ func ControllerSecret(host *bmov1alpha1.BareMetalHost, options ...ObjectOption) 
 		option(secret)
 	}
 	return secret
+}
+
+// CreateHost creates a host with its status, and the Secret of its BMC unless it exists.
+func CreateHost(ctx context.Context, c client.Client, host *bmov1alpha1.BareMetalHost) error {
+	if err := c.Create(ctx, ControllerSecret(host)); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	return CreateWithStatus(ctx, c, host)
 }
 
 // Available marks a host as inspected and available.
