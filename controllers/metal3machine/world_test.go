@@ -146,7 +146,7 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 	return ""
 }
 
-// operate lets BMO, or its simulator, operate the hosts of the story.
+// operate lets BMO operate the hosts of the story.
 func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
 	w.hostOperator.Operate(ctx, w.namespace)

@@ -179,11 +179,11 @@ func (l *lateConnection) GetHealthCheckingState(context.Context, client.ObjectKe
 
 // phases returns for each phase a function that returns a world with a Metal3Remediation in it.
 func phases(s *suite) map[infrav1.RemediationPhase]func(context.Context) *world {
-	begun := func(ctx context.Context, simulated bool, edits ...func(*infrav1.Metal3Remediation)) *world {
+	begun := func(ctx context.Context, operated bool, edits ...func(*infrav1.Metal3Remediation)) *world {
 		GinkgoHelper()
 		w := s.world(ctx)
 		w.machine(ctx)
-		if simulated {
+		if operated {
 			w.operate(ctx)
 		}
 		w.start()

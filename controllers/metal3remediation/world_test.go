@@ -197,7 +197,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared})
 }
 
-// operate lets BMO, or its simulator, operate the host of the story.
+// operate lets BMO operate the host of the story.
 func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
 	w.hostOperator.Operate(ctx, w.namespace)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -32,10 +31,6 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 		step.race = true
 		result.steps = append(result.steps, step)
 	}
-	result.steps = append(result.steps, step{
-		name: "stories of controllers with BMO", packages: slices.Clone(withHosts), timeout: nightLimit,
-		environment: []string{"HOST_OPERATOR=bmo"},
-	})
 	nodes := endToEnd("all stories on real nodes", nightLimit, onNodes, stories...)
 	nodes.story = chosen.story
 	result.steps = append(result.steps, nodes)

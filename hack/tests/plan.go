@@ -78,9 +78,6 @@ var (
 	// withMoves are moves between API servers by clusterctl, with BMO on both sides.
 	withMoves = "./test/move"
 
-	// withHosts are the suites of controllers that simulate BMO. The nightly tier repeats them with BMO.
-	withHosts = []string{"./controllers/metal3machine", "./controllers/metal3remediation"}
-
 	// onNodes are the packages with the stories on real nodes, and with the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
 )

@@ -1,13 +1,9 @@
 package lab
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -17,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -35,9 +30,8 @@ const (
 	// OperatorCredentials is the Secret with the credentials and the authority of Ironic that BMO reads when it starts.
 	OperatorCredentials = "ironic-client"
 
-	operatorProgram   = "/baremetal-operator"
-	operatorManifests = "config/render/capm3.yaml"
-	operatorConfig    = "ironic"
+	operatorProgram = "/baremetal-operator"
+	operatorConfig  = "ironic"
 )
 
 // EarlierOperator installs the BMO of the previous minor version with the CRDs of the later version. It blocks until
@@ -108,28 +102,19 @@ func replace(ctx context.Context, writer client.Client, object client.Object) er
 
 // operatorObjects returns the released manifests of BMO in a module, for an Ironic, without the CRDs.
 func operatorObjects(module, image string, endpoint ironicapi.Endpoint) ([]client.Object, error) {
-	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(operatorManifests)))
+	manifests, err := components.OperatorManifests(module)
 	if err != nil {
 		return nil, err
 	}
 	objects := []client.Object{operatorNamespace(), OperatorSecret(endpoint)}
-	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), len(content))
-	for {
-		object := &unstructured.Unstructured{}
-		switch err := documents.Decode(object); {
-		case errors.Is(err, io.EOF):
-			return objects, nil
-		case err != nil:
-			return nil, fmt.Errorf("reading the manifests of BMO: %w", err)
-		}
-		made, err := adapt(object, image, endpoint)
+	for i := range manifests {
+		object, err := adapt(&manifests[i], image, endpoint)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s of BMO: %w", object.GetKind(), err)
+			return nil, fmt.Errorf("reading %s of BMO: %w", manifests[i].GetKind(), err)
 		}
-		if made != nil {
-			objects = append(objects, made)
-		}
+		objects = append(objects, object)
 	}
+	return objects, nil
 }
 
 func operatorNamespace() *corev1.Namespace {
@@ -146,11 +131,9 @@ func OperatorSecret(endpoint ironicapi.Endpoint) *corev1.Secret {
 	}
 }
 
-// adapt configures a released object as an administrator does. It returns nil for objects that the lab installs itself.
+// adapt configures a released object as an administrator does.
 func adapt(object *unstructured.Unstructured, image string, endpoint ironicapi.Endpoint) (client.Object, error) {
 	switch object.GetKind() {
-	case "CustomResourceDefinition":
-		return nil, nil
 	case "ConfigMap":
 		files := "http://" + net.JoinHostPort(IronicAddress, strconv.Itoa(int(infrav1.DefaultImagePort))) + "/images/"
 		return &corev1.ConfigMap{

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 )
@@ -274,9 +273,7 @@ func (s *session) untilHosts(ctx context.Context, what string, state bmov1alpha1
 func (s *session) simulate(ctx context.Context, do func() error) error {
 	simulation, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- hostsim.Run(simulation, s.server.Config, hostsim.Options{Namespace: build.DefaultNamespace})
-	}()
+	go func() { ended <- hostsim.Run(simulation, s.server.Config) }()
 	err := do()
 	stop()
 	return errors.Join(err, <-ended)

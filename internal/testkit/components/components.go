@@ -15,11 +15,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
@@ -145,6 +148,22 @@ func (s Source) EarlierBaremetalOperator(ctx context.Context) (string, error) {
 	folder := filepath.Join(s.Root, "hack", binaries.EarlierBaremetalOperator().Name)
 	found, err := requiredBy(ctx, folder, hostOperatorModule)
 	return found.Dir, err
+}
+
+// OperatorManifests returns the released manifests in a module of BMO, without the CRDs.
+func OperatorManifests(module string) ([]unstructured.Unstructured, error) {
+	const manifests = "config/render/capm3.yaml"
+	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(manifests)))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := utilyaml.ToUnstructured(content)
+	if err != nil {
+		return nil, fmt.Errorf("parsing %s of BMO: %w", manifests, err)
+	}
+	return slices.DeleteFunc(objects, func(object unstructured.Unstructured) bool {
+		return object.GetKind() == "CustomResourceDefinition"
+	}), nil
 }
 
 func (s Source) moduleFolders(ctx context.Context, module string, folders ...string) ([]string, error) {

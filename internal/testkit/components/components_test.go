@@ -100,6 +100,28 @@ func TestUnknownGroup(t *testing.T) {
 	}
 }
 
+func TestOperatorManifests(t *testing.T) {
+	module, err := source(t).BaremetalOperator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := components.OperatorManifests(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, object := range objects {
+		count[object.GetKind()]++
+	}
+	if count["CustomResourceDefinition"] != 0 || count["Deployment"] != 1 || count["ValidatingWebhookConfiguration"] != 1 {
+		t.Errorf("objects of the release: %v, want one Deployment, one ValidatingWebhookConfiguration and no CRD", count)
+	}
+	empty := t.TempDir()
+	if _, err := components.OperatorManifests(empty); err == nil || !strings.Contains(err.Error(), empty) {
+		t.Errorf("error %v, want one that names the folder", err)
+	}
+}
+
 func TestWriteRepository(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "v1.15.0")
 	for _, name := range []string{"infrastructure-components.yaml", "metadata.yaml", "cluster-template.yaml"} {

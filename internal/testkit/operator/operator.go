@@ -13,6 +13,8 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env/process"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
@@ -99,6 +101,31 @@ func Install(
 		return nil, err
 	}
 	return o, server.RedirectWebhooks(ctx, namespace, o.webhook)
+}
+
+// installManifests installs the manifests of the release, except for objects that only pods require.
+func installManifests(ctx context.Context, server *env.Server) error {
+	if err := server.Client.Create(ctx, build.Namespace(namespace)); err != nil {
+		return err
+	}
+	module, err := components.Source{Root: server.Root(), Progress: server.Progress()}.BaremetalOperator(ctx)
+	if err != nil {
+		return err
+	}
+	objects, err := components.OperatorManifests(module)
+	if err != nil {
+		return err
+	}
+	for i := range objects {
+		switch object := &objects[i]; object.GetKind() {
+		case "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+			"ValidatingWebhookConfiguration":
+			if err := server.Client.Create(ctx, object); err != nil {
+				return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+		}
+	}
+	return nil
 }
 
 // kubeconfigOf writes a kubeconfig of the service account of BMO.

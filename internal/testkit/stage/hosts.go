@@ -2,27 +2,30 @@ package stage
 
 import (
 	"context"
-	"os"
+	"strconv"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/fakeironic"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/hostsim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/operator"
 )
 
 const (
-	// operatorVariable names the program that operates hosts in the stories of controllers: the simulator by default, and
-	// the Baremetal Operator (BMO) if the value is operatedByBMO, as in the nightly tier.
-	operatorVariable = "HOST_OPERATOR"
-	operatedByBMO    = "bmo"
-
-	// operatedLimit is the time limit of each wait with BMO, which polls Ironic every 10 seconds.
+	// operatedLimit is the time limit of each wait for BMO.
 	operatedLimit = 2 * time.Minute
+
+	// hurryInterval is the interval between two reconciles of a host in a story of a controller.
+	hurryInterval = 250 * time.Millisecond
 
 	// nowhere is a namespace that does not exist.
 	nowhere = "nowhere"
@@ -40,21 +43,16 @@ func RunBMO(ctx context.Context, server *env.Server, flags ...string) (*operator
 	return bmo, ironic
 }
 
-// HostOperator operates the hosts of one namespace at a time.
+// HostOperator is a BMO that operates the hosts of one namespace at a time, and polls Ironic several times a second.
 type HostOperator struct {
 	server *env.Server
-
-	// bmo is nil if the simulator operates hosts. ironic is its Ironic.
 	bmo    *operator.Operator
 	ironic *fakeironic.Server
 }
 
-// NewHostOperator returns the operator that the variable names. It operates no host yet.
+// NewHostOperator starts BMO. It operates no host yet. Its webhooks answer for all namespaces.
 func NewHostOperator(ctx context.Context, server *env.Server) *HostOperator {
 	GinkgoHelper()
-	if os.Getenv(operatorVariable) != operatedByBMO {
-		return &HostOperator{server: server}
-	}
 	SetDefaultEventuallyTimeout(operatedLimit)
 	bmo, ironic := RunBMO(ctx, server, onlyIn(nowhere)...)
 	return &HostOperator{server: server, bmo: bmo, ironic: ironic}
@@ -63,11 +61,7 @@ func NewHostOperator(ctx context.Context, server *env.Server) *HostOperator {
 // Operate operates the hosts of a namespace until the end of the spec.
 func (o *HostOperator) Operate(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	if o.bmo == nil {
-		o.simulate(namespace)
-		return
-	}
-	// The webhooks of BMO answer for all namespaces. The hosts of all stories have the same names and MAC addresses.
+	// The hosts of all stories have the same names and MAC addresses.
 	limitTo := func(ctx context.Context, namespace string) {
 		GinkgoHelper()
 		o.bmo.Kill()
@@ -77,16 +71,42 @@ func (o *HostOperator) Operate(ctx context.Context, namespace string) {
 	}
 	limitTo(ctx, namespace)
 	DeferCleanup(limitTo, nowhere)
+	o.hurry(namespace)
 }
 
-func (o *HostOperator) simulate(namespace string) {
+// hurry lets BMO reconcile each host of a namespace at each interval until the end of the spec.
+func (o *HostOperator) hurry(namespace string) {
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- hostsim.Run(ctx, o.server.Config, hostsim.Options{Namespace: namespace}) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		round := 0
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			round++
+			hosts := &bmov1alpha1.BareMetalHostList{}
+			// The next round repeats what fails, because stories create and delete hosts at any time.
+			_ = o.server.Client.List(ctx, hosts, client.InNamespace(namespace))
+			for i := range hosts.Items {
+				_ = o.trigger(ctx, &hosts.Items[i], round)
+			}
+		}, hurryInterval)
+	}()
 	DeferCleanup(func() {
 		stop()
-		Expect(<-ended).To(Succeed())
+		<-ended
 	})
+}
+
+// trigger changes a Secret of a host, and BMO then reconciles the host.
+func (o *HostOperator) trigger(ctx context.Context, host *bmov1alpha1.BareMetalHost, round int) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name + "-trigger"}}
+	_, err := controllerutil.CreateOrPatch(ctx, o.server.Client, secret, func() error {
+		// BMO watches Secrets with this label.
+		secret.Labels = map[string]string{"environment.metal3.io": "baremetal"}
+		secret.Data = map[string][]byte{"round": []byte(strconv.Itoa(round))}
+		return controllerutil.SetOwnerReference(host, secret, o.server.Client.Scheme())
+	})
+	return err
 }
 
 func onlyIn(namespace string) []string { return []string{"-namespace=" + namespace} }
