@@ -218,6 +218,8 @@ func testCloseDirectory(t *testing.T, n *node) {
 // testDieInTurn kills the guard, keepalived and both.
 func testDieInTurn(t *testing.T, n *node) {
 	for i, what := range []string{"keepalived", "the VRRP process of keepalived"} {
+		// Otherwise the guard may not have seen yet that this node has the VIP, and observes no loss.
+		eventually(t, patient, "the guard adds leases", leased(n))
 		lost := transitions(n, "backup")
 		victim := n.keepalivedProcesses()[i]
 		must(t, syscall.Kill(victim, syscall.SIGKILL))

@@ -61,7 +61,7 @@ func (e *endpoint) storeCredentials(ctx context.Context, settings ironicapi.Endp
 	}
 }
 
-// setBMOCredentials gives BMO other credentials for Ironic. As the original, it reads them when it starts.
+// setBMOCredentials gives BMO other credentials for Ironic. BMO reads them when it starts.
 func (e *endpoint) setBMOCredentials(ctx context.Context, settings ironicapi.Endpoint) {
 	GinkgoHelper()
 	written := lab.OperatorSecret(settings)

@@ -2,8 +2,8 @@
 //
 // A lab is a switch (package network) with machines made of namespaces (package machine), and a BMC for each of them
 // (package bmc). The first machine becomes the management cluster: kubeadm, Ironic with keepalived from config/ironic,
-// the released BMO, a replacement of cert-manager, Cluster API, the IP address manager of Metal3 and this provider, all
-// as running Deployments. The other machines are bare metal: only Ironic makes nodes of them. Its driver uses Redfish
+// the released BMO and cert-manager, Cluster API, the IP address manager of Metal3 and this provider, all as
+// running Deployments. The other machines are bare metal: only Ironic makes nodes of them. Its driver uses Redfish
 // with their BMCs and commands an agent (package agent), which they boot from virtual media. The control plane of a
 // cluster may claim the VIP of Ironic: see TemplateWithIronic.
 //

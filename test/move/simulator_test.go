@@ -87,7 +87,7 @@ func (w *world) life(ctx context.Context, name string, online bool, powered func
 	}
 	w.host(ctx, name, func(host *bmov1alpha1.BareMetalHost) { host.Spec.Online = online })
 	if powered == nil {
-		// The simulator requires hosts that BMO has inspected.
+		// The simulator requires available hosts.
 		host := &bmov1alpha1.BareMetalHost{}
 		Expect(w.here.client.Get(ctx, w.key(name), host)).To(Succeed())
 		host.Status.Provisioning.State, host.Status.PoweredOn = bmov1alpha1.StateAvailable, online

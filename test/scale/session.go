@@ -269,7 +269,7 @@ func (s *session) untilHosts(ctx context.Context, what string, state bmov1alpha1
 	})
 }
 
-// simulate simulates BMO without delays while a function runs.
+// simulate simulates BMO while a function runs.
 func (s *session) simulate(ctx context.Context, do func() error) error {
 	simulation, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

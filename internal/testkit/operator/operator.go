@@ -1,5 +1,5 @@
 // Package operator runs the Baremetal Operator (BMO) as it is released, for a management cluster without nodes: it is
-// a process with the roles and the webhooks of the release, for all namespaces.
+// a process with the roles and the webhooks of the release.
 package operator
 
 import (
