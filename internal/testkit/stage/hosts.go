@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -83,11 +84,9 @@ func (o *HostOperator) hurry(namespace string) {
 		round := 0
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			round++
-			hosts := &bmov1alpha1.BareMetalHostList{}
-			// The next round repeats what fails, because stories create and delete hosts at any time.
-			_ = o.server.Client.List(ctx, hosts, client.InNamespace(namespace))
-			for i := range hosts.Items {
-				_ = o.trigger(ctx, &hosts.Items[i], round)
+			if err := o.triggerAll(ctx, namespace, round); err != nil && ctx.Err() == nil {
+				// The next round repeats it: stories create and delete hosts at any time.
+				GinkgoWriter.Println("BMO is not triggered for a host:", err)
 			}
 		}, hurryInterval)
 	}()
@@ -95,6 +94,16 @@ func (o *HostOperator) hurry(namespace string) {
 		stop()
 		<-ended
 	})
+}
+
+// triggerAll triggers BMO for each host of a namespace.
+func (o *HostOperator) triggerAll(ctx context.Context, namespace string, round int) error {
+	hosts := &bmov1alpha1.BareMetalHostList{}
+	err := o.server.Client.List(ctx, hosts, client.InNamespace(namespace))
+	for i := range hosts.Items {
+		err = errors.Join(err, o.trigger(ctx, &hosts.Items[i], round))
+	}
+	return err
 }
 
 // trigger changes a Secret of a host, and BMO then reconciles the host.
