@@ -52,7 +52,7 @@ var _ = Describe("A Metal3Cluster", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+			components.Provider, components.ClusterAPI, components.BaremetalOperator, components.AddressManager,
 		}})
 		s.labelDefinitions(ctx)
 	})

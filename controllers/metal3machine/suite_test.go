@@ -17,7 +17,7 @@ func TestMetal3Machine(t *testing.T) { specs.Run(t, "Metal3Machine") }
 // suite is shared by all stories.
 type suite struct {
 	server   *env.Server
-	operator *stage.HostOperator
+	operator *stage.BaremetalOperator
 }
 
 // One container, because all stories share one API server. Each has a namespace and a manager of its own.
@@ -27,9 +27,9 @@ var _ = Describe("A Metal3Machine", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator,
+			components.Provider, components.ClusterAPI, components.BaremetalOperator,
 		}})
-		s.operator = stage.NewHostOperator(ctx, s.server)
+		s.operator = stage.NewBaremetalOperator(ctx, s.server)
 	})
 
 	describeWaiting(s)

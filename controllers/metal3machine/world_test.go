@@ -38,10 +38,10 @@ const clusterName = "cluster"
 
 // world is the namespace with a cluster of one story. The story may change the fields before start.
 type world struct {
-	server       *env.Server
-	hostOperator *stage.HostOperator
-	client       client.Client
-	namespace    string
+	server    *env.Server
+	bmo       *stage.BaremetalOperator
+	client    client.Client
+	namespace string
 
 	// cluster and infra are the created objects.
 	cluster *clusterv1.Cluster
@@ -86,7 +86,7 @@ func (s *suite) world(ctx context.Context, options ...build.Metal3ClusterOption)
 func (s *suite) emptyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	return &world{
-		server: s.server, hostOperator: s.operator, client: s.server.Client, config: s.server.Config,
+		server: s.server, bmo: s.operator, client: s.server.Client, config: s.server.Config,
 		namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{}, workers: 4, onRead: func() {},
 	}
 }
@@ -149,7 +149,7 @@ func specProblem(machine *infrav1.Metal3Machine) string {
 // operate lets BMO operate the hosts of the story.
 func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
-	w.hostOperator.Operate(ctx, w.namespace)
+	w.bmo.Operate(ctx, w.namespace)
 }
 
 // connectedWorld returns a world with operated hosts and access to Nodes.

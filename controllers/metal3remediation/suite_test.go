@@ -19,7 +19,7 @@ func TestMetal3Remediation(t *testing.T) { specs.Run(t, "Metal3Remediation") }
 // suite is shared by all stories.
 type suite struct {
 	server   *env.Server
-	operator *stage.HostOperator
+	operator *stage.BaremetalOperator
 }
 
 var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
@@ -28,9 +28,9 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator,
+			components.Provider, components.ClusterAPI, components.BaremetalOperator,
 		}})
-		s.operator = stage.NewHostOperator(ctx, s.server)
+		s.operator = stage.NewBaremetalOperator(ctx, s.server)
 		Expect(metal3remediation.RegisterMetrics(s.server.Client)).To(Succeed())
 	})
 

@@ -48,13 +48,13 @@ const (
 // world is a namespace with a cluster, a machine on a host, and its Node. Its API server is also that of the workload
 // cluster.
 type world struct {
-	server       *env.Server
-	hostOperator *stage.HostOperator
-	client       client.Client
-	namespace    string
-	node         string
-	writes       *stage.Writes
-	clock        *clocktesting.FakePassiveClock
+	server    *env.Server
+	bmo       *stage.BaremetalOperator
+	client    client.Client
+	namespace string
+	node      string
+	writes    *stage.Writes
+	clock     *clocktesting.FakePassiveClock
 
 	// connected is true if the manager connects to the workload cluster.
 	connected bool
@@ -79,7 +79,7 @@ type world struct {
 func (s *suite) world(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{
-		server: s.server, hostOperator: s.operator, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
+		server: s.server, bmo: s.operator, client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
 		clock: clocktesting.NewFakePassiveClock(time.Now()), connected: true,
 		onRead: func() {},
 	}
@@ -200,7 +200,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 // operate lets BMO operate the host of the story.
 func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()
-	w.hostOperator.Operate(ctx, w.namespace)
+	w.bmo.Operate(ctx, w.namespace)
 }
 
 func (w *world) create(ctx context.Context, object client.Object) {

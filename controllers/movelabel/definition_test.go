@@ -77,7 +77,7 @@ func TestEveryDefinitionIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	definitions, err := components.Source{Root: root, Progress: os.Stderr}.Definitions(t.Context(), components.HostOperator)
+	definitions, err := components.Source{Root: root, Progress: os.Stderr}.Definitions(t.Context(), components.BaremetalOperator)
 	if err != nil {
 		t.Fatal(err)
 	}

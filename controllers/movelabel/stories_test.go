@@ -98,7 +98,7 @@ func describeLabels(s *suite) {
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		}).Should(Succeed())
-		Expect(s.server.InstallDefinitions(ctx, components.HostOperator)).To(Succeed())
+		Expect(s.server.InstallDefinitions(ctx, components.BaremetalOperator)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(s.labels(ctx, g, images)).To(HaveKey(infrav1.DiscoverLabel))
 		}).Should(Succeed())

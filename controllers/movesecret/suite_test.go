@@ -44,7 +44,7 @@ var _ = Describe("A Secret", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{
-			Definitions: []components.Group{components.Provider, components.HostOperator}, Audit: true,
+			Definitions: []components.Group{components.Provider, components.BaremetalOperator}, Audit: true,
 		})
 		var err error
 		s.manager, err = s.server.User(managerUser, "system:masters")

@@ -69,7 +69,7 @@ const benchHosts = 50
 func benchServer(b *testing.B) *env.Server {
 	b.Helper()
 	server, err := env.Start(b.Context(), env.Options{
-		Definitions: []components.Group{components.Provider, components.ClusterAPI, components.HostOperator},
+		Definitions: []components.Group{components.Provider, components.ClusterAPI, components.BaremetalOperator},
 		Audit:       true, WatchCache: true,
 	})
 	if err != nil {

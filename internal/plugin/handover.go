@@ -256,10 +256,10 @@ func (p *patience) judge(infra *infrav1.Metal3Cluster, hosts int) (bool, error) 
 		}
 	}
 	if infra.Status.Ironic.KnownHosts == nil || int(p.report.KnownHosts) < hosts {
-		p.report.Problem = fmt.Sprintf("its Ironic knows %d of %s: see their conditions and events",
+		p.report.Problem = fmt.Sprintf("its Ironic has registered %d of %s: see their conditions and events",
 			p.report.KnownHosts, number(hosts, "host"))
 		return false, nil
 	}
 	p.report.KnownSeconds = ptr.To(passed.Seconds())
-	return true, p.tell("Its Ironic knows %d of %s after %s.", p.report.KnownHosts, number(hosts, "host"), seconds(passed))
+	return true, p.tell("Its Ironic has registered %d of %s after %s.", p.report.KnownHosts, number(hosts, "host"), seconds(passed))
 }

@@ -180,7 +180,7 @@ func TestDemotionPrints(t *testing.T) {
 	}
 	without := []string{"BMO does not register host h, which is detached: remove its annotation x"}
 	stuck := &arrivalReport{
-		Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 4, Hosts: 5, Problem: "its Ironic knows 4 of 5 hosts",
+		Holder: "ControlPlane node-1", HolderSeconds: ptr.To(1.25), KnownHosts: 4, Hosts: 5, Problem: "its Ironic has registered 4 of 5 hosts",
 	}
 	cases := map[string]struct {
 		done      handoverResult
@@ -276,9 +276,9 @@ func TestJudgeOfPatience(t *testing.T) {
 	infra.Status.Conditions[0].Status = metav1.ConditionTrue
 	infra.Status.Ironic.Holder = &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "node-0"}
 	infra.Status.Ironic.KnownHosts = nil
-	step(0, false, "its Ironic knows 0 of 0 hosts: see their conditions and events")
+	step(0, false, "its Ironic has registered 0 of 0 hosts: see their conditions and events")
 	infra.Status.Ironic.KnownHosts = ptr.To(int32(1))
-	step(2, false, "its Ironic knows 1 of 2 hosts: see their conditions and events")
+	step(2, false, "its Ironic has registered 1 of 2 hosts: see their conditions and events")
 	step(1, true, "")
 	if len(told) != 2 {
 		t.Errorf("told %q, want the holder once and the end once", told)

@@ -174,7 +174,7 @@ func awaitsIronic(host hostView) bool {
 // arrives returns true for a host that waits, and not for another namespace.
 func arrives(host hostView) bool { return waits(host) && !awaitsIronic(host) }
 
-// adopted returns true if the control plane holds each Ironic endpoint, and its Ironic knows all hosts.
+// adopted returns true if the control plane holds each Ironic endpoint, and its Ironic has registered all hosts.
 func (s *sideView) adopted() bool {
 	return !slices.ContainsFunc(s.Clusters, func(cluster clusterView) bool {
 		ironic := cluster.Ironic

@@ -163,7 +163,7 @@ func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 	return seen
 }
 
-// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic knows them. There is a note for each
+// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic has registered them. There is a note for each
 // other host of the Cluster: BMO does not keep it in Ironic.
 func (s *sight) hostsOf(cluster string) (kept int, notes []string) {
 	for _, item := range s.hosts {
@@ -279,7 +279,7 @@ const (
 	factMove   = "move"
 	factHolder = "VIP holder"
 	factNodes  = "nodes"
-	factKnown  = "hosts known to Ironic"
+	factKnown  = "registered hosts"
 	factHosts  = "hosts"
 )
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +44,9 @@ const (
 
 	// userName is the key of the user name of a BMC in a Secret, and lostName a key that no controller reads.
 	userName, lostName = "username", "lost-username"
+
+	// marked is a label of a user, which objects that BMO creates do not have.
+	marked = "user.example/marked"
 )
 
 func guests() []string { return []string{late, paused, errored, locked, detached, tuned} }
@@ -95,6 +99,11 @@ func (e *endpoint) seatGuests(ctx context.Context) {
 	Eventually(func() map[string]any { return bed.lab.BMC().BIOS(tuned) }, patiently()...).
 		Should(HaveKeyWithValue("ProcVirtualization", "Disabled"))
 	e.untilGuest(ctx, tuned, inState(bmov1alpha1.StateAvailable), isWell(), isOn())
+	for _, object := range dependents() {
+		stage.Change(ctx, e.Client, named(tuned), object, func(object client.Object) {
+			object.SetLabels(labels.Merge(object.GetLabels(), labels.Set{marked: ""}))
+		})
+	}
 }
 
 // provisionLate starts to provision a guest. The operation lasts until finish is called.
@@ -139,10 +148,20 @@ func (e *endpoint) expectGuestsKept(ctx context.Context) {
 	e.untilGuest(ctx, detached, inState(bmov1alpha1.StateExternallyProvisioned), isNotPaused(),
 		HaveField("Status.OperationalStatus", bmov1alpha1.OperationalStatusDetached))
 	e.untilGuest(ctx, tuned, inState(bmov1alpha1.StateAvailable), isWell(), isOn(), isNotPaused())
-	settings, components := &bmov1alpha1.HostFirmwareSettings{}, &bmov1alpha1.HostFirmwareComponents{}
+	settings := &bmov1alpha1.HostFirmwareSettings{}
 	Expect(e.Get(ctx, named(tuned), settings)).To(Succeed())
 	Expect(settings.Spec.Settings).To(Equal(chosenSettings()))
-	Expect(e.Get(ctx, named(tuned), components)).To(Succeed())
+	for _, object := range dependents() {
+		Expect(e.Get(ctx, named(tuned), object)).To(Succeed())
+		Expect(object.GetLabels()).To(HaveKeyWithValue(marked, ""), "%T was created anew", object)
+	}
+}
+
+// dependents returns an empty object of each kind of which BMO creates one for each host.
+func dependents() []client.Object {
+	return []client.Object{
+		&bmov1alpha1.HostFirmwareSettings{}, &bmov1alpha1.HostFirmwareComponents{}, &bmov1alpha1.HardwareData{},
+	}
 }
 
 // thawGuests ends the changes of users on guests, which are then healthy. That changes no machine.

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,23 +73,7 @@ func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.Ba
 // source while it deletes, after the dependents of the Machines.
 func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType) {
 	GinkgoHelper()
-	policy, binding := holdObjects()
-	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{operation},
-				Rule: admissionv1.Rule{
-					APIGroups: []string{clusterv1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"machines"},
-				},
-			},
-		}}},
-		Validations: []admissionv1.Validation{{Expression: "false", Message: holdMessage}},
-	}
-	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: holdName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}
-	Expect(in.Client.Create(ctx, policy)).To(Succeed())
-	Expect(in.Client.Create(ctx, binding)).To(Succeed())
+	reject(ctx, in, operation, schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}, "false")
 	Eventually(func() error {
 		if operation == admissionv1.Create {
 			machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
@@ -100,6 +85,31 @@ func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationT
 		}
 		return in.Client.Delete(ctx, &machines.Items[0], client.DryRunAll)
 	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
+}
+
+// reject rejects an operation on a resource, unless the CEL expression is true, until endHold. It takes effect a moment
+// later.
+func reject(
+	ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType, resource schema.GroupResource, unless string,
+) {
+	GinkgoHelper()
+	policy, binding := holdObjects()
+	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{operation},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{resource.Group}, APIVersions: []string{"*"}, Resources: []string{resource.Resource},
+				},
+			},
+		}}},
+		Validations: []admissionv1.Validation{{Expression: unless, Message: holdMessage}},
+	}
+	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: holdName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}
+	Expect(in.Client.Create(ctx, policy)).To(Succeed())
+	Expect(in.Client.Create(ctx, binding)).To(Succeed())
 }
 
 // endHold ends a hold, if there is one.

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -158,7 +159,12 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		Expect(w.Delete(ctx, w.host(ctx, Default, single))).To(Succeed())
 		w.untilSingle(ctx, inState(bmov1alpha1.StatePoweringOffBeforeDelete))
 		killBMO(ctx)
+		holdFinalizer(ctx, single)
 		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{})).To(Succeed())
+		w.untilSingle(ctx, inState(bmov1alpha1.StateDeleting))
+		killBMO(ctx)
+		w.untilSingle(ctx, inState(bmov1alpha1.StateDeleting))
+		endHold(ctx, bed.lab.Management())
 		w.dismiss(ctx, single)
 		Expect(bed.lab.Machine(single).Powered()).To(BeFalse())
 	}, NodeTimeout(storyLimit))
@@ -179,6 +185,20 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 			BeElementOf("reset", "boot", "eject")))))
 	}, NodeTimeout(storyLimit))
 })
+
+// holdFinalizer keeps a host in the state deleting until endHold: BMO cannot remove its finalizer.
+func holdFinalizer(ctx context.Context, name string) {
+	GinkgoHelper()
+	management := bed.lab.Management()
+	reject(ctx, management, admissionv1.Update, bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(),
+		"object.metadata.name != '"+name+"' || has(object.metadata.finalizers)")
+	DeferCleanup(endHold, management)
+	Eventually(func() error {
+		host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
+		remove := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		return management.Client.Patch(ctx, host, remove, client.DryRunAll)
+	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
+}
 
 // killBMO kills BMO with SIGKILL, and waits until its Deployment has restarted it.
 func killBMO(ctx context.Context) {

@@ -183,7 +183,7 @@ func describeReturn(e *endpoint) {
 			Expect(bed.lab.Upgrade(ctx, e.home)).To(Succeed())
 			e.untilSettled(ctx)
 			e.untilArmed(ctx)
-			known := fmt.Sprintf("Its Ironic knows %[1]d of %[1]d hosts after", *controlPlanes+e.workers)
+			known := fmt.Sprintf("Its Ironic has registered %[1]d of %[1]d hosts after", *controlPlanes+e.workers)
 			Expect(e.demote(ctx)).To(ended(0, "holds the endpoint after", known))
 			e.untilHolder(ctx, infrav1.HolderControlPlane)
 			e.untilHostsKnown(ctx)

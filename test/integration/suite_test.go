@@ -95,7 +95,7 @@ func (m *management) start(ctx context.Context, earlier ...string) {
 	// clusterctl installs Cluster API and this provider. BMO is not a provider of clusterctl.
 	var err error
 	m.server, err = env.Start(ctx, env.Options{
-		Definitions: []components.Group{components.HostOperator, components.AddressManager},
+		Definitions: []components.Group{components.BaremetalOperator, components.AddressManager},
 		WatchCache:  true,
 		Progress:    GinkgoWriter,
 	})

@@ -26,7 +26,7 @@ var certManagerManifests []byte
 // the webhook of cert-manager, because the next steps create certificates. clusterctl finds cert-manager, and does not
 // change it, because it has none of its labels.
 func (l *Lab) installCertManager(ctx context.Context, cluster *Cluster) error {
-	definitions, err := l.source().Definitions(ctx, components.CertManager, components.HostOperator)
+	definitions, err := l.source().Definitions(ctx, components.CertManager, components.BaremetalOperator)
 	if err != nil {
 		return err
 	}

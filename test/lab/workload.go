@@ -27,8 +27,8 @@ const apiAddress = "172.22.0.100"
 // reconcileEvery is the minimum interval between two reconciles that ReconcileControlPlanes enforces.
 const reconcileEvery = 10 * time.Second
 
-// wokenAnnotation is the annotation that ReconcileControlPlanes changes.
-const wokenAnnotation = "lab.metal3.io/woken"
+// reconcileAnnotation is the annotation that ReconcileControlPlanes changes.
+const reconcileAnnotation = "lab.metal3.io/reconcile"
 
 // Template returns the flavour ubuntu for the machines of the lab, for clusterctl generate cluster --from.
 func (l *Lab) Template() string { return l.template("plain") }
@@ -100,11 +100,11 @@ func (c *Cluster) ReconcileControlPlanes(ctx context.Context) error {
 	}
 	now := time.Now().Truncate(reconcileEvery).UTC().Format(time.RFC3339)
 	for i := range found.Items {
-		if found.Items[i].Annotations[wokenAnnotation] == now {
+		if found.Items[i].Annotations[reconcileAnnotation] == now {
 			continue
 		}
 		before := found.Items[i].DeepCopy()
-		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, wokenAnnotation, now)
+		metav1.SetMetaDataAnnotation(&found.Items[i].ObjectMeta, reconcileAnnotation, now)
 		if err := c.Client.Patch(ctx, &found.Items[i], client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("annotating KubeadmControlPlane %s: %w", before.Name, err)
 		}

@@ -220,6 +220,6 @@ func (c *clusters) heal(ctx context.Context) {
 func startServer(ctx context.Context) *env.Server {
 	GinkgoHelper()
 	return stage.Start(ctx, env.Options{Definitions: []components.Group{
-		components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+		components.Provider, components.ClusterAPI, components.BaremetalOperator, components.AddressManager,
 	}})
 }

@@ -91,7 +91,7 @@ func describeDemotion(c *clusters) {
 		Eventually(d.text.String).Should(ContainSubstring("ControlPlane node-0 holds the endpoint after "))
 		Consistently(d.done, "1s").ShouldNot(BeClosed(), "the host is not known yet")
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
-		d.ends(0, "Its Ironic knows 1 of 1 host after ")
+		d.ends(0, "Its Ironic has registered 1 of 1 host after ")
 
 		Expect(c.run(ctx, w.namespace, "demote -o json")).To(end(0, `"replicasBefore": 0`, `"done": true`))
 		Expect(c.run(ctx, w.namespace, "demote --undo --dry-run")).To(end(0, "Would scale", "from 0 to 1"))
@@ -127,7 +127,7 @@ func describeDemotion(c *clusters) {
 		}
 		w.create(ctx, claimed("paused", bmov1alpha1.PausedAnnotation), claimed("detached", bmov1alpha1.DetachedAnnotation))
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
-		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "Its Ironic knows 1 of 1 host after ",
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "Its Ironic has registered 1 of 1 host after ",
 			"Note: BMO does not register host detached, which is detached: remove its annotation "+
 				"baremetalhost.metal3.io/detached.",
 			"Note: BMO does not register host paused, which is paused: remove its annotation baremetalhost.metal3.io/paused."))

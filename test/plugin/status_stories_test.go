@@ -31,7 +31,7 @@ func describeStatus(c *clusters) {
 			[]string{namespace + "/cluster", "ready for move", "yes: ReadyForMove", "-"},
 			[]string{namespace + "/cluster", "VIP holder", "Management management", "-"},
 			[]string{namespace + "/cluster", "nodes", "1: 0 armed, 1 with ready pods", "-"},
-			[]string{namespace + "/cluster", "hosts known to Ironic", "1 of 1", "-"},
+			[]string{namespace + "/cluster", "registered hosts", "1 of 1", "-"},
 			[]string{namespace + "/cluster", "hosts", "1 Running", "-"},
 			[]string{namespace + " (no Cluster)", "hosts", "1 PausedByUser", "-"},
 		))

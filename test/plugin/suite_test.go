@@ -60,7 +60,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
-		groups := []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
+		groups := []components.Group{components.Provider, components.ClusterAPI, components.BaremetalOperator}
 		// Each command lists all definitions, which are large.
 		c.source = stage.Start(ctx, env.Options{Definitions: groups, WatchCache: true})
 		c.target = stage.Start(ctx, env.Options{Definitions: []components.Group{}, WatchCache: true})
@@ -71,7 +71,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 
 	Context("with everything installed in the target", Ordered, func() {
 		BeforeAll(func(ctx context.Context) {
-			Expect(c.target.InstallDefinitions(ctx, components.Provider, components.ClusterAPI, components.HostOperator)).
+			Expect(c.target.InstallDefinitions(ctx, components.Provider, components.ClusterAPI, components.BaremetalOperator)).
 				To(Succeed())
 			install(ctx, c.target)
 		})

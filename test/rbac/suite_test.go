@@ -44,7 +44,7 @@ var _ = Describe("The manager", Ordered, func() {
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		i.server = stage.Start(ctx, env.Options{
 			Definitions: []components.Group{
-				components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+				components.Provider, components.ClusterAPI, components.BaremetalOperator, components.AddressManager,
 			},
 			Webhooks: true,
 			Audit:    true,

@@ -26,7 +26,7 @@ const (
 
 // definitions returns the groups of CRDs.
 func definitions() []components.Group {
-	return []components.Group{components.Provider, components.ClusterAPI, components.HostOperator}
+	return []components.Group{components.Provider, components.ClusterAPI, components.BaremetalOperator}
 }
 
 func hostName(number int) string    { return fmt.Sprintf("host-%04d", number) }

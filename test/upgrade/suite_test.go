@@ -80,7 +80,7 @@ var _ = Describe("An upgrade from CAPM3", Ordered, func() {
 		SetDefaultConsistentlyDuration(quiet)
 		w.server = stage.Start(ctx, env.Options{
 			Definitions: []components.Group{
-				components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+				components.Provider, components.ClusterAPI, components.BaremetalOperator, components.AddressManager,
 				components.InClusterAddressManager,
 			},
 			ControllerManager: true,

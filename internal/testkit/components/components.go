@@ -1,9 +1,8 @@
-// Package components finds or generates the files that are installed into a management cluster: the CRDs that tests
+// Package components finds the files that are installed into a management cluster: the CRDs and manifests that tests
 // require, and the components of a clusterctl repository.
 //
-// The repository contains no files of other projects. The Go modules of Cluster API, cert-manager, the in-cluster
-// address manager and the Baremetal Operator (BMO) contain their CRDs. Those of the address manager of Metal3 are
-// generated from its Go types. This package sets the labels of an installed product.
+// The repository contains no files of other projects. The Go modules of Cluster API, cert-manager, the address managers
+// and the Baremetal Operator (BMO) contain them. This package sets the labels of an installed product.
 //
 // All versions are pinned by a go.mod or a constant of this package.
 package components
@@ -15,14 +14,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
@@ -39,8 +35,8 @@ const (
 	// ClusterAPI is the core of Cluster API with its kubeadm bootstrap and control-plane providers.
 	ClusterAPI Group = "cluster-api"
 
-	// HostOperator is the Baremetal Operator (BMO): metal3.io.
-	HostOperator Group = "host-operator"
+	// BaremetalOperator is the Baremetal Operator (BMO): metal3.io.
+	BaremetalOperator Group = "baremetal-operator"
 
 	// AddressManager is the IP address manager: ipam.metal3.io.
 	AddressManager Group = "address-manager"
@@ -57,7 +53,7 @@ type Source struct {
 	// Root is the top of the checkout.
 	Root string
 
-	// Progress gets messages while something is built or generated. Nil discards them.
+	// Progress gets messages while something is built. Nil discards them.
 	Progress io.Writer
 }
 
@@ -108,16 +104,14 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 	case ClusterAPI:
 		return s.moduleFolders(ctx, clusterAPIModule,
 			"core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases")
-	case HostOperator:
+	case BaremetalOperator:
 		folder, err := s.BaremetalOperator(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return []string{filepath.Join(folder, "config", "base", "crds", "bases")}, nil
-	case AddressManager:
-		return s.generate(ctx, addressManagerAPI, "v1alpha1")
-	case InClusterAddressManager:
-		found, err := requiredBy(ctx, filepath.Join(s.Root, "hack", binaries.InClusterAddressManager().Name), inClusterModule)
+	case AddressManager, InClusterAddressManager:
+		found, err := s.addressModule(ctx, group)
 		if err != nil {
 			return nil, err
 		}
@@ -136,34 +130,18 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 // BaremetalOperator returns the folder of the module of the Baremetal Operator (BMO), at the version of its API that
 // the checkout requires.
 func (s Source) BaremetalOperator(ctx context.Context) (string, error) {
-	api, err := s.required(ctx, hostOperatorAPI)
+	api, err := s.required(ctx, bmoAPI)
 	if err != nil {
 		return "", err
 	}
-	return download(ctx, hostOperatorModule, api.Version)
+	return download(ctx, bmoModule, api.Version)
 }
 
 // EarlierBaremetalOperator finds the folder of the module of the BMO to upgrade from.
 func (s Source) EarlierBaremetalOperator(ctx context.Context) (string, error) {
 	folder := filepath.Join(s.Root, "hack", binaries.EarlierBaremetalOperator().Name)
-	found, err := requiredBy(ctx, folder, hostOperatorModule)
+	found, err := requiredBy(ctx, folder, bmoModule)
 	return found.Dir, err
-}
-
-// OperatorManifests returns the released manifests in a module of BMO, without the CRDs.
-func OperatorManifests(module string) ([]unstructured.Unstructured, error) {
-	const manifests = "config/render/capm3.yaml"
-	content, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(manifests)))
-	if err != nil {
-		return nil, err
-	}
-	objects, err := utilyaml.ToUnstructured(content)
-	if err != nil {
-		return nil, fmt.Errorf("parsing %s of BMO: %w", manifests, err)
-	}
-	return slices.DeleteFunc(objects, func(object unstructured.Unstructured) bool {
-		return object.GetKind() == "CustomResourceDefinition"
-	}), nil
 }
 
 func (s Source) moduleFolders(ctx context.Context, module string, folders ...string) ([]string, error) {
@@ -214,7 +192,7 @@ func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition
 		maps.Copy(labels, contract)
 	case AddressManager, InClusterAddressManager:
 		labels[clusterctlv1.ClusterctlLabel] = ""
-	case HostOperator:
+	case BaremetalOperator:
 		maps.Copy(labels, moveLabels(definition.Name))
 	case CertManager:
 	}

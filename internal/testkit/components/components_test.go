@@ -48,8 +48,8 @@ func TestDefinitions(t *testing.T) {
 				"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2",
 			},
 		},
-		"HostOperator": {
-			"hosts move with their dependents", components.HostOperator, 11, "metal3.io", "baremetalhosts.metal3.io",
+		"BaremetalOperator": {
+			"hosts move with their dependents", components.BaremetalOperator, 11, "metal3.io", "baremetalhosts.metal3.io",
 			map[string]string{
 				"clusterctl.cluster.x-k8s.io": "", "clusterctl.cluster.x-k8s.io/move": "",
 				"clusterctl.cluster.x-k8s.io/move-hierarchy": "",

@@ -15,8 +15,8 @@ const (
 	addressManagerModule = "github.com/metal3-io/ip-address-manager"
 	addressManagerAPI    = addressManagerModule + "/api"
 	inClusterModule      = "sigs.k8s.io/cluster-api-ipam-provider-in-cluster"
-	hostOperatorModule   = "github.com/metal3-io/baremetal-operator"
-	hostOperatorAPI      = hostOperatorModule + "/apis"
+	bmoModule            = "github.com/metal3-io/baremetal-operator"
+	bmoAPI               = bmoModule + "/apis"
 )
 
 // CertManagerVersion is the version of cert-manager whose CRDs are used.

@@ -22,6 +22,9 @@ import (
 const (
 	folderMode = 0o750
 	fileMode   = 0o600
+
+	// defaultConfig is the folder with the components in the module of an address manager.
+	defaultConfig = "config/default"
 )
 
 // Repository is the content of a local clusterctl repository besides Cluster API and cert-manager.
@@ -113,7 +116,7 @@ func clusterAPIProviders() []provider {
 
 func addressManagerProvider() provider {
 	return provider{
-		name: "metal3", kind: clusterctlv1.IPAMProviderType, config: "config/default", file: "ipam-components.yaml",
+		name: "metal3", kind: clusterctlv1.IPAMProviderType, config: defaultConfig, file: "ipam-components.yaml",
 		image: "quay.io/metal3-io/ip-address-manager:main", release: "quay.io/metal3-io/ip-address-manager",
 	}
 }
@@ -197,6 +200,11 @@ func (s Source) addressManager(ctx context.Context) (module, error) {
 	return module{Path: addressManagerModule, Version: found.Version, Dir: folder}, err
 }
 
+// inClusterAddressManager is the module that is pinned for the tests.
+func (s Source) inClusterAddressManager(ctx context.Context) (module, error) {
+	return requiredBy(ctx, filepath.Join(s.Root, "hack", binaries.InClusterAddressManager().Name), inClusterModule)
+}
+
 // AddressManagerImage is the container image in the components of the IP address manager.
 func (s Source) AddressManagerImage(ctx context.Context) (string, error) {
 	found, err := s.required(ctx, addressManagerAPI)
@@ -208,6 +216,17 @@ func (s Source) kustomize(ctx context.Context) (string, error) {
 	return filepath.Join(tools, "kustomize"), err
 }
 
+// build builds the manifests in a folder.
+func build(ctx context.Context, kustomize, folder string) ([]byte, error) {
+	command := exec.CommandContext(ctx, kustomize, "build", folder)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("building %s: %w\n%s", folder, err, stderr.String())
+	}
+	return stdout.Bytes(), nil
+}
+
 func (p provider) label() string { return clusterctlv1.ManifestLabel(p.name, p.kind) }
 
 // write builds the components of a provider, and copies the metadata of its module.
@@ -216,13 +235,11 @@ func (p provider) write(ctx context.Context, kustomize string, to Repository, fr
 	if err := os.MkdirAll(target, folderMode); err != nil {
 		return entry{}, err
 	}
-	command := exec.CommandContext(ctx, kustomize, "build", filepath.Join(from.Dir, filepath.FromSlash(p.config)))
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Run(); err != nil {
-		return entry{}, fmt.Errorf("building %s: %w\n%s", p.config, err, stderr.String())
+	built, err := build(ctx, kustomize, filepath.Join(from.Dir, filepath.FromSlash(p.config)))
+	if err != nil {
+		return entry{}, err
 	}
-	content := stdout.String()
+	content := string(built)
 	if !strings.Contains(content, p.image) {
 		return entry{}, fmt.Errorf("%s does not use the image %s, so it cannot be replaced by the released one",
 			p.config, p.image)
@@ -233,7 +250,7 @@ func (p provider) write(ctx context.Context, kustomize string, to Repository, fr
 	if err := to.write(components, []byte(content)); err != nil {
 		return entry{}, err
 	}
-	err := to.copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
+	err = to.copyFile(filepath.Join(from.Dir, "metadata.yaml"), filepath.Join(target, "metadata.yaml"))
 	return entry{Name: p.name, Type: p.kind, URL: "file://" + components}, err
 }
 

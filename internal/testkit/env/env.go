@@ -92,7 +92,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	}
 	if options.Definitions == nil {
 		options.Definitions = []components.Group{
-			components.Provider, components.ClusterAPI, components.HostOperator, components.AddressManager,
+			components.Provider, components.ClusterAPI, components.BaremetalOperator, components.AddressManager,
 		}
 	}
 	root, err := binaries.Root()

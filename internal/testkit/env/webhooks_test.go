@@ -53,7 +53,7 @@ func TestWebhooks(t *testing.T) {
 // TestRedirectWebhooks requires that only the webhooks of the namespace are redirected.
 func TestRedirectWebhooks(t *testing.T) {
 	g := NewWithT(t)
-	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.HostOperator}})
+	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.BaremetalOperator}})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(server.Stop()).To(Succeed()) })
 	name := client.ObjectKey{Name: "baremetalhosts.metal3.io"}

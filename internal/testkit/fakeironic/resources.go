@@ -34,7 +34,7 @@ func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) validate(node *record, _ *http.Request) (int, any) {
 	valid := map[string]any{"result": true}
 	deploy := valid
-	if node.InstanceInfo["image_source"] == nil {
+	if lacksImage(node) {
 		deploy = map[string]any{"result": false, "reason": "instance_info lacks image_source"}
 	}
 	return http.StatusOK, map[string]any{"boot": valid, "deploy": deploy, "power": valid, "management": valid}

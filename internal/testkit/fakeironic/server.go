@@ -1,9 +1,10 @@
 // Package fakeironic is an Ironic in memory, for stories without root and without a network: the part of the API that
-// the Baremetal Operator (BMO) uses, with the states, the locks and the errors of Ironic, and with operations that take
-// time.
+// the Baremetal Operator (BMO) uses, with locked nodes and operations that take time. It records each request, and can
+// stop operations.
 //
-// It implements only the behaviour that its authors considered: test/e2e moves hosts with a real Ironic. In addition,
-// it records each request, and can stop operations.
+// The only operation that fails is a verification with a wrong password. Nodes have one BIOS setting, which does not
+// change, and no firmware components. There are no states in which Ironic waits for an agent. The stories of test/e2e
+// run with a real Ironic.
 package fakeironic
 
 import (

@@ -24,7 +24,7 @@ func (s *Server) provision(node *record, r *http.Request) (int, any) {
 		return http.StatusBadRequest, fault("The %s operation can't be performed on node %s because it's in maintenance "+
 			"mode.", target, node.UUID)
 	}
-	if target == string(nodes.TargetActive) && node.InstanceInfo["image_source"] == nil {
+	if target == string(nodes.TargetActive) && lacksImage(node) {
 		return http.StatusBadRequest, fault("Failed to validate deploy or power info for node %s: instance_info lacks "+
 			"image_source", node.UUID)
 	}
@@ -32,6 +32,11 @@ func (s *Server) provision(node *record, r *http.Request) (int, any) {
 	s.record(node, target)
 	work()
 	return http.StatusAccepted, nil
+}
+
+// lacksImage returns true if the deployment of the node requires an image that it lacks.
+func lacksImage(node *record) bool {
+	return node.InstanceInfo["image_source"] == nil && node.DeployInterface != "custom-agent"
 }
 
 // workFor returns the operation of a verb for a node in its state. Nil means that it is not possible.

@@ -29,7 +29,7 @@ const (
 func TestRun(t *testing.T) {
 	ctrl.SetLogger(klog.Background())
 	g := NewWithT(t)
-	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.HostOperator}})
+	server, err := env.Start(t.Context(), env.Options{Definitions: []components.Group{components.BaremetalOperator}})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(server.Stop()).To(Succeed()) })
 	g.Expect(server.Client.Create(t.Context(), build.Namespace(build.DefaultNamespace))).To(Succeed())

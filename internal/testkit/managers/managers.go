@@ -6,6 +6,7 @@
 package managers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -40,6 +41,9 @@ type Manager struct {
 
 	// Args are added to those of the Deployment and have precedence.
 	Args []string
+
+	// HealthFlag is the flag of the address of probes. The default is --health-addr.
+	HealthFlag string
 }
 
 // Process is a running manager.
@@ -140,7 +144,7 @@ func prepare(ctx context.Context, server *env.Server, manager Manager) (preparat
 		"--leader-elect=false",
 		"--webhook-port="+strconv.Itoa(webhooks.Port),
 		"--webhook-cert-dir="+webhooks.CertDir,
-		"--health-addr="+prepared.health,
+		cmp.Or(manager.HealthFlag, "--health-addr")+"="+prepared.health,
 		"--diagnostics-address="+prepared.diagnostics,
 		"--insecure-diagnostics=true",
 	)

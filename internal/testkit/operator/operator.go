@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
@@ -103,7 +105,7 @@ func Install(
 	return o, server.RedirectWebhooks(ctx, namespace, o.webhook)
 }
 
-// installManifests installs the manifests of the release, except for objects that only pods require.
+// installManifests installs the manifests of the release, except for the Deployment and objects that only pods require.
 func installManifests(ctx context.Context, server *env.Server) error {
 	if err := server.Client.Create(ctx, build.Namespace(namespace)); err != nil {
 		return err
@@ -116,16 +118,9 @@ func installManifests(ctx context.Context, server *env.Server) error {
 	if err != nil {
 		return err
 	}
-	for i := range objects {
-		switch object := &objects[i]; object.GetKind() {
-		case "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-			"ValidatingWebhookConfiguration":
-			if err := server.Client.Create(ctx, object); err != nil {
-				return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
-			}
-		}
-	}
-	return nil
+	return managers.Install(ctx, server, slices.DeleteFunc(objects, func(object unstructured.Unstructured) bool {
+		return object.GetKind() == "Deployment"
+	}))
 }
 
 // kubeconfigOf writes a kubeconfig of the service account of BMO.

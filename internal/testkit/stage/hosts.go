@@ -25,11 +25,11 @@ const (
 	// operatedLimit is the time limit of each wait for BMO.
 	operatedLimit = 2 * time.Minute
 
-	// hurryInterval is the interval between two reconciles of a host in a story of a controller.
-	hurryInterval = 250 * time.Millisecond
+	// triggerInterval is the interval between two reconciles of a host in a story of a controller.
+	triggerInterval = 250 * time.Millisecond
 
-	// nowhere is a namespace that does not exist.
-	nowhere = "nowhere"
+	// noNamespace is a namespace that does not exist.
+	noNamespace = "no-namespace"
 )
 
 // RunBMO runs BMO with an Ironic in memory until the end of the suite. A BMC accepts the password of
@@ -44,23 +44,23 @@ func RunBMO(ctx context.Context, server *env.Server, flags ...string) (*operator
 	return bmo, ironic
 }
 
-// HostOperator is a BMO that operates the hosts of one namespace at a time, and polls Ironic several times a second.
-type HostOperator struct {
+// BaremetalOperator is a BMO that operates the hosts of one namespace at a time, and polls Ironic several times a second.
+type BaremetalOperator struct {
 	server *env.Server
 	bmo    *operator.Operator
 	ironic *fakeironic.Server
 }
 
-// NewHostOperator starts BMO. It operates no host yet. Its webhooks answer for all namespaces.
-func NewHostOperator(ctx context.Context, server *env.Server) *HostOperator {
+// NewBaremetalOperator starts BMO. It operates no host yet. Its webhooks answer for all namespaces.
+func NewBaremetalOperator(ctx context.Context, server *env.Server) *BaremetalOperator {
 	GinkgoHelper()
 	SetDefaultEventuallyTimeout(operatedLimit)
-	bmo, ironic := RunBMO(ctx, server, onlyIn(nowhere)...)
-	return &HostOperator{server: server, bmo: bmo, ironic: ironic}
+	bmo, ironic := RunBMO(ctx, server, onlyIn(noNamespace)...)
+	return &BaremetalOperator{server: server, bmo: bmo, ironic: ironic}
 }
 
 // Operate operates the hosts of a namespace until the end of the spec.
-func (o *HostOperator) Operate(ctx context.Context, namespace string) {
+func (o *BaremetalOperator) Operate(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	// The hosts of all stories have the same names and MAC addresses.
 	limitTo := func(ctx context.Context, namespace string) {
@@ -71,12 +71,12 @@ func (o *HostOperator) Operate(ctx context.Context, namespace string) {
 		Expect(o.bmo.Start(ctx)).To(Succeed())
 	}
 	limitTo(ctx, namespace)
-	DeferCleanup(limitTo, nowhere)
-	o.hurry(namespace)
+	DeferCleanup(limitTo, noNamespace)
+	o.triggerOften(namespace)
 }
 
-// hurry lets BMO reconcile each host of a namespace at each interval until the end of the spec.
-func (o *HostOperator) hurry(namespace string) {
+// triggerOften lets BMO reconcile each host of a namespace at each interval until the end of the spec.
+func (o *BaremetalOperator) triggerOften(namespace string) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -88,7 +88,7 @@ func (o *HostOperator) hurry(namespace string) {
 				// The next round repeats it: stories create and delete hosts at any time.
 				GinkgoWriter.Println("BMO is not triggered for a host:", err)
 			}
-		}, hurryInterval)
+		}, triggerInterval)
 	}()
 	DeferCleanup(func() {
 		stop()
@@ -97,7 +97,7 @@ func (o *HostOperator) hurry(namespace string) {
 }
 
 // triggerAll triggers BMO for each host of a namespace.
-func (o *HostOperator) triggerAll(ctx context.Context, namespace string, round int) error {
+func (o *BaremetalOperator) triggerAll(ctx context.Context, namespace string, round int) error {
 	hosts := &bmov1alpha1.BareMetalHostList{}
 	err := o.server.Client.List(ctx, hosts, client.InNamespace(namespace))
 	for i := range hosts.Items {
@@ -107,7 +107,7 @@ func (o *HostOperator) triggerAll(ctx context.Context, namespace string, round i
 }
 
 // trigger changes a Secret of a host, and BMO then reconciles the host.
-func (o *HostOperator) trigger(ctx context.Context, host *bmov1alpha1.BareMetalHost, round int) error {
+func (o *BaremetalOperator) trigger(ctx context.Context, host *bmov1alpha1.BareMetalHost, round int) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name + "-trigger"}}
 	_, err := controllerutil.CreateOrPatch(ctx, o.server.Client, secret, func() error {
 		// BMO watches Secrets with this label.

@@ -54,7 +54,7 @@ var _ = Describe("A host that is moved away", Ordered, func() {
 		SetDefaultEventuallyTimeout(patience)
 		SetDefaultEventuallyPollingInterval(pollEvery)
 		s.server = stage.Start(ctx, env.Options{
-			Definitions: []components.Group{components.HostOperator, components.Provider},
+			Definitions: []components.Group{components.BaremetalOperator, components.Provider},
 		})
 		s.machine = build.Metal3Machine("machine", "cluster", build.InNamespace(stage.Namespace(ctx, s.server)))
 		Expect(s.server.Client.Create(ctx, s.machine)).To(Succeed())

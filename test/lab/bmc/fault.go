@@ -19,6 +19,8 @@ type Fault struct {
 	FailPower string
 	// IgnorePower accepts requests to change the power without executing them.
 	IgnorePower bool
+	// IgnoreEject accepts requests to eject a medium without executing them.
+	IgnoreEject bool
 }
 
 // SetFault sets the fault of the BMC of a machine.

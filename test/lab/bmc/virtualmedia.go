@@ -61,7 +61,9 @@ func insertCD(_ context.Context, controller *controller, request *exchange) (any
 func ejectCD(_ context.Context, controller *controller, _ *exchange) (any, error) {
 	controller.mutex.Lock()
 	defer controller.mutex.Unlock()
-	controller.medium = ""
+	if !controller.fault.IgnoreEject {
+		controller.medium = ""
+	}
 	return nil, nil
 }
 

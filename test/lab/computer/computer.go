@@ -37,6 +37,8 @@ type Computer struct {
 
 	mutex        sync.Mutex
 	withoutAgent bool
+	// cards are the hardware addresses of additional network cards.
+	cards []string
 	// breaks has the failures of the agent by step.
 	breaks map[Step]Failure
 	// wire is the network of the running agent, and kill ends only the agent.
@@ -58,11 +60,18 @@ var (
 // New returns a computer that is off.
 func New(options Options) *Computer { return &Computer{options: options} }
 
-// Mute prevents the agents of all following ramdisks from starting.
-func (c *Computer) Mute() {
+// SetMute prevents the agents of all following ramdisks from starting, or permits it.
+func (c *Computer) SetMute(muted bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.withoutAgent = true
+	c.withoutAgent = muted
+}
+
+// AddCard adds a network card, which each following inspection finds.
+func (c *Computer) AddCard(mac string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.cards = append(c.cards, mac)
 }
 
 // Step is a step in which an agent can fail.
@@ -196,8 +205,15 @@ func (c *Computer) Port() network.Port { return network.Port{} }
 
 // Inventory implements agent.Machine.
 func (c *Computer) Inventory() (any, error) {
+	c.mutex.Lock()
+	cards := append([]string{c.options.MAC}, c.cards...)
+	c.mutex.Unlock()
+	interfaces := make([]any, len(cards))
+	for i, mac := range cards {
+		interfaces[i] = map[string]any{"name": fmt.Sprintf("eth%d", i), "mac_address": mac, "has_carrier": true}
+	}
 	return map[string]any{"inventory": map[string]any{
-		"interfaces": []any{map[string]any{"name": "eth0", "mac_address": c.options.MAC, "has_carrier": true}},
+		"interfaces": interfaces,
 		"cpu":        map[string]any{"architecture": "x86_64", "count": 4}, "memory": map[string]any{"physical_mb": 8192},
 		"disks":       []any{map[string]any{"name": "/dev/sda", "size": 107374182400}},
 		"boot":        map[string]any{"current_boot_mode": "uefi", "pxe_interface": c.options.MAC},

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,7 @@ func (l redfishLab) failures() map[string]func(*testing.T) {
 		"wrong certificate":                     l.testCertificate,
 		"password of the BMC is rotated":        l.testRotation,
 		"BMC is busy and slow at its start":     l.testBusyBMC,
+		"drive has the medium of another user":  l.testMedium,
 	}
 }
 
@@ -43,7 +45,9 @@ func (l redfishLab) testFailedClean(number byte, failure computer.Failure) func(
 		m := l.enroll(t, machine, bmcPassword)
 		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 		machine.Break(computer.StepErase, failure)
-		m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide}, nodes.CleanFail)
+		m.begin(t, nodes.ProvisionStateOpts{Target: nodes.TargetProvide})
+		m.wait(t, func(node *nodes.Node) bool { return node.ProvisionState == string(nodes.CleanWait) })
+		m.wait(t, func(node *nodes.Node) bool { return node.ProvisionState == string(nodes.CleanFail) })
 		// The state is set before last_error.
 		node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
 		expectLost(t, node, failure)
@@ -102,10 +106,7 @@ func (l redfishLab) testHang(t *testing.T) {
 	machine.Break(computer.StepWrite, computer.Hangs)
 	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	began := time.Now()
-	request := nodes.ProvisionStateOpts{Target: nodes.TargetActive}
-	if err := nodes.ChangeProvisionState(t.Context(), m.client, m.id, request).ExtractErr(); err != nil {
-		t.Fatal(err)
-	}
+	m.begin(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive})
 	late := began.Add(2 * callbackSeconds * time.Second)
 	m.wait(t, func(node *nodes.Node) bool {
 		if strings.HasSuffix(node.ProvisionState, "failed") {
@@ -197,6 +198,50 @@ func (l redfishLab) testBusyBMC(t *testing.T) {
 	l.fault(t, machine, bmc.Fault{Delay: time.Second})
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
 	machine.expect(t, "")
+}
+
+// testMedium has a drive with the medium of another user. Ironic ejects it. If the BMC does not eject it, the
+// deployment fails and the machine does not boot.
+func (l redfishLab) testMedium(t *testing.T) {
+	t.Helper()
+	m, machine := l.available(t, 59)
+	l.insertMedium(t, machine)
+	l.fault(t, machine, bmc.Fault{IgnoreEject: true})
+	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
+	// The state is set before last_error.
+	node := m.wait(t, func(node *nodes.Node) bool { return node.LastError != "" })
+	if !strings.Contains(node.LastError, "No suitable virtual media device found") {
+		t.Errorf("last_error does not name the drive: %s", node.LastError)
+	}
+	if happened := machine.Happened(); strings.Contains(happened, "boot") {
+		t.Errorf("the machine did %q", happened)
+	}
+	l.fault(t, machine, bmc.Fault{})
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.Active)
+	if happened := machine.Happened(); !strings.HasSuffix(happened, "boot ramdisk, write image, off, boot disk") {
+		t.Errorf("the machine did %q", happened)
+	}
+}
+
+// insertMedium inserts a medium, as a user does by the web page of the BMC.
+func (l redfishLab) insertMedium(t *testing.T, machine *computed) {
+	t.Helper()
+	server, _ := bmc.RedfishAddress(machine.name)
+	target := l.wires.Actual(server) + "/redfish/v1/Managers/" + machine.name + "/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target,
+		strings.NewReader(`{"Image": "http://another.example/installer.iso"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth("operator", bmcPassword)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
+		t.Fatalf("inserting a medium: %s, %v", response.Status, err)
+	}
 }
 
 func (l redfishLab) fault(t *testing.T, machine *computed, fault bmc.Fault) {

@@ -86,12 +86,18 @@ func (m *machine) set(t *testing.T, path string, value any) {
 	}
 }
 
-// change requests a provision state and waits for a given state.
-func (m *machine) change(t *testing.T, request nodes.ProvisionStateOpts, want nodes.ProvisionState) *nodes.Node {
+// begin requests a provision state.
+func (m *machine) begin(t *testing.T, request nodes.ProvisionStateOpts) {
 	t.Helper()
 	if err := nodes.ChangeProvisionState(t.Context(), m.client, m.id, request).ExtractErr(); err != nil {
 		t.Fatalf("%s: %v", request.Target, err)
 	}
+}
+
+// change requests a provision state and waits for a given state.
+func (m *machine) change(t *testing.T, request nodes.ProvisionStateOpts, want nodes.ProvisionState) *nodes.Node {
+	t.Helper()
+	m.begin(t, request)
 	return m.wait(t, func(node *nodes.Node) bool {
 		// A refused verification returns to its initial state.
 		stable := node.TargetProvisionState == "" || strings.HasSuffix(node.ProvisionState, "failed")

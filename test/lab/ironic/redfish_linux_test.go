@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/inventory"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 
@@ -70,6 +71,7 @@ func TestRedfish(t *testing.T) {
 			"no cleaning":       lab.testUncleaned,
 			"power":             lab.testPower,
 			"silent agent":      lab.testSilence,
+			"inspection":        lab.testInspection,
 			"life":              lab.testLife,
 			"deployed": func(t *testing.T) {
 				t.Helper()
@@ -172,18 +174,45 @@ func (c *computed) expect(t *testing.T, want string) {
 	}
 }
 
+// testInspection inspects a machine again after it got a second card. Ironic waits in inspect wait for an agent that
+// sends nothing, until the operator ends the inspection.
+func (l redfishLab) testInspection(t *testing.T) {
+	t.Helper()
+	machine := l.add(t, 30)
+	m := l.enroll(t, machine, bmcPassword)
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
+	inspect := nodes.ProvisionStateOpts{Target: nodes.TargetInspect}
+	machine.SetMute(true)
+	m.begin(t, inspect)
+	m.wait(t, func(node *nodes.Node) bool { return node.ProvisionState == string(nodes.InspectWait) })
+	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetAbort}, nodes.InspectFail)
+	machine.SetMute(false)
+	m.change(t, inspect, nodes.Manageable)
+	first := m.inventory(t)
+	if got := len(first.Interfaces); got != 1 || first.CPU.Count != 4 {
+		t.Errorf("the first inspection found %d cards and %d processors", got, first.CPU.Count)
+	}
+	const added = "02:00:00:00:00:99"
+	machine.AddCard(added)
+	m.change(t, inspect, nodes.Manageable)
+	second := m.inventory(t)
+	if got := len(second.Interfaces); got != 2 || second.Interfaces[1].MACAddress != added {
+		t.Errorf("the second inspection found %+v", second.Interfaces)
+	}
+}
+
+// inventory returns the result of the last inspection.
+func (m *machine) inventory(t *testing.T) inventory.InventoryType {
+	t.Helper()
+	data, err := nodes.GetInventory(t.Context(), m.client, m.id).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data.Inventory
+}
+
 func (l redfishLab) testLife(t *testing.T) {
 	t.Helper()
-	inspected := l.add(t, 30)
-	m := l.enroll(t, inspected, bmcPassword)
-	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetManage}, nodes.Manageable)
-	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetInspect}, nodes.Manageable)
-	inspected.expect(t, "boot ramdisk, off")
-	data, err := nodes.GetInventory(t.Context(), m.client, m.id).Extract()
-	if err != nil || data.Inventory.CPU.Count != 4 {
-		t.Fatalf("inventory %+v, %v", data, err)
-	}
-
 	m, machine := l.deploy(t, 31)
 	image, drive := machine.Disk()
 	if image != `{"rootfs":"0123456789abcdef"}`+"\n" {
@@ -193,7 +222,7 @@ func (l redfishLab) testLife(t *testing.T) {
 		t.Errorf("user_data is %q", got)
 	}
 	var metaData map[string]string
-	err = json.Unmarshal(drive["openstack/latest/meta_data.json"], &metaData)
+	err := json.Unmarshal(drive["openstack/latest/meta_data.json"], &metaData)
 	if err != nil || metaData["name"] != "m0" {
 		t.Errorf("meta_data.json is %v, %v", metaData, err)
 	}
@@ -275,7 +304,7 @@ func (l redfishLab) testPower(t *testing.T) {
 func (l redfishLab) testSilence(t *testing.T) {
 	t.Helper()
 	m, machine := l.available(t, 35)
-	machine.Mute()
+	machine.SetMute(true)
 	l.useImage(t, m, "good", l.wires.Actual(bmc.ChecksumURL("good")))
 	m.change(t, nodes.ProvisionStateOpts{Target: nodes.TargetActive}, nodes.DeployFail)
 	// The state is set before last_error.
