@@ -129,9 +129,10 @@ func describeMeasurements(c *clusters) {
 		running := time.Since(began)
 
 		fmt.Println("handing the endpoint over")
-		// BMO reconciles each host once a minute, so some before their annotation changes. These hosts get other IDs.
-		e.expect(w.hosts(ctx, Default, w.here))
+		// BMO reconciles each host once a minute, so some while Ironic is replaced. These hosts get other IDs.
+		before := w.hosts(ctx, Default, w.here)
 		behind.empty(ctx)
+		e.expect(before)
 		told := w.nudges(ctx, "ControlPlane/host-000")
 		began = time.Now()
 		e.heldBy(clusterID + "-host-000")
