@@ -109,6 +109,22 @@ SEED ?= 0
 test-nightly: programs release-manifests ## Run all stories, random faults, fuzzing and benches; takes hours
 	@go run ./hack/tests --story "$(STORY)" --seed "$(SEED)" nightly
 
+# The repository of CAPM3, and a commit of its 1.14. Release candidates in its go.mod are replaced by the versions of this provider.
+CAPM3_SOURCE ?= https://github.com/metal3-io/cluster-api-provider-metal3
+CAPM3_COMMIT ?= 2f6d76b8
+
+.PHONY: capm3-manager
+capm3-manager: ## Build the manager of CAPM3 that test/upgrade and test/move can run, into out/inputs/capm3
+	rm -rf out/inputs/capm3
+	git clone --quiet $(CAPM3_SOURCE) out/inputs/capm3
+	git -C out/inputs/capm3 checkout --quiet $(CAPM3_COMMIT)
+	for module in . api; do \
+		go -C out/inputs/capm3/$$module mod edit \
+			-require=github.com/metal3-io/baremetal-operator/apis@v0.13.2 \
+			-require=github.com/metal3-io/ip-address-manager/api@v1.13.1; \
+	done
+	CGO_ENABLED=0 go -C out/inputs/capm3 build -mod=mod -o manager .
+
 .PHONY: test-times
 test-times: ## Print the duration of the last run of each tier, and its slowest tests
 	@go run ./hack/tests times

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -156,6 +157,10 @@ func TestReleaseSignsPushedImages(t *testing.T) {
 	if sign < 0 || !strings.Contains(release.Steps[sign].Run, `"$IMAGE" "$GUARD_IMAGE"`) {
 		t.Error("the release does not sign IMAGE and GUARD_IMAGE, which it pushes")
 	}
+	sum, sums := release.step("", "sha256sum -- * > sha256sums.txt"), release.step("", "cosign sign-blob ")
+	if sum < 0 || sums < sum || sums > release.step("", "gh release create") {
+		t.Error("the release does not sign sha256sums.txt between writing and publishing it")
+	}
 	owner, _, _ := strings.Cut(strings.TrimPrefix(makeDefault(t, "IMAGE"), "ghcr.io/"), "/")
 	if strings.Contains(calls, "/"+owner+"/") {
 		t.Errorf("a workflow names the registry of %s, where a fork may not push", owner)
@@ -176,6 +181,40 @@ func TestTheReleaseWaitsForTheChecks(t *testing.T) {
 	publish := release.step("", "gh release create")
 	if publish < 0 || !strings.Contains(release.Steps[publish].Run, `*-*) suffix=--prerelease`) {
 		t.Error("a tag with a suffix such as -rc.1 is not published as a pre-release")
+	}
+}
+
+// TestTheReleaseIsInTheChangelog runs the step of the release that compares the tag with CHANGELOG.md.
+func TestTheReleaseIsInTheChangelog(t *testing.T) {
+	release := workflows(t)["release.yaml"].Jobs["release"]
+	found := release.step("", "CHANGELOG.md")
+	if found < 0 || found > release.step("", "make images") {
+		t.Fatal("no step before make images compares the tag with CHANGELOG.md")
+	}
+	for version, want := range map[string]bool{"v1.15.0": true, "v1.16.0": false, "v1.16.0-rc.1": true, "v1.1.0": false} {
+		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", release.Steps[found].Run)
+		command.Dir, command.Env = t.TempDir(), append(os.Environ(), "VERSION="+version)
+		changes := "# Changes\n\n## 1.16.0, not released\n\n## 1.15.0\n"
+		if err := os.WriteFile(filepath.Join(command.Dir, "CHANGELOG.md"), []byte(changes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output, err := command.CombinedOutput(); (err == nil) != want {
+			t.Errorf("%s: published %v, want %v: %s", version, err == nil, want, output)
+		}
+	}
+}
+
+// TestActionsArePinned requires the commit of each action of another repository: a tag can be moved.
+func TestActionsArePinned(t *testing.T) {
+	pinned := regexp.MustCompile(`@[0-9a-f]{40}$`)
+	for file, parsed := range workflows(t) {
+		for _, job := range parsed.Jobs {
+			for _, step := range job.Steps {
+				if step.Uses != "" && !pinned.MatchString(step.Uses) {
+					t.Errorf("%s uses %s: name the commit, and the tag in a comment", file, step.Uses)
+				}
+			}
+		}
 	}
 }
 
