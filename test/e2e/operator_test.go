@@ -154,12 +154,12 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 	}, NodeTimeout(storyLimit))
 
 	It("is powered off and deleted although BMO is killed meanwhile", func(ctx context.Context) {
+		holdFinalizer(ctx, single)
 		// A slow BMC keeps the host in the state until BMO is killed.
 		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{Delay: 2 * time.Second})).To(Succeed())
 		Expect(w.Delete(ctx, w.host(ctx, Default, single))).To(Succeed())
 		w.untilSingle(ctx, inState(bmov1alpha1.StatePoweringOffBeforeDelete))
 		killBMO(ctx)
-		holdFinalizer(ctx, single)
 		Expect(bed.lab.BMC().SetFault(single, bmc.Fault{})).To(Succeed())
 		w.untilSingle(ctx, inState(bmov1alpha1.StateDeleting))
 		killBMO(ctx)
