@@ -24,7 +24,7 @@ type place struct {
 
 func (p place) String() string { return p.document + " runs " + strings.Join(p.words, " ") }
 
-var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build|lab) [^`]+)`")
+var inlineCommand = regexp.MustCompile("`((?:clusterctl|kubectl|make|go run|go build|lab|pivot) [^`]+)`")
 
 // commands returns the commands of all documents, in blocks and in sentences.
 func commands(t *testing.T) []place {
@@ -40,6 +40,10 @@ func commands(t *testing.T) []place {
 		}
 		for _, script := range scripts {
 			for _, words := range commandsOf(script) {
+				// Sentences about the plugin omit its name.
+				if words[0] == "pivot" {
+					words = append([]string{"clusterctl", "metal3"}, words...)
+				}
 				found = append(found, place{name, words})
 			}
 		}
@@ -224,9 +228,13 @@ func TestProgramsOfTheCheckoutExist(t *testing.T) {
 			t.Errorf("%s, but the folder has no program", each)
 			continue
 		}
-		if arguments := each.words[at+1:]; len(arguments) > 0 && !strings.HasPrefix(arguments[0], "-") {
-			if !strings.Contains(codeOf(t, each.words[at]), `case "`+arguments[0]+`"`) {
-				t.Errorf("%s, but the program has no %s", each, arguments[0])
+		for i, argument := range each.words[at+1:] {
+			flag, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+			switch code := codeOf(t, each.words[at]); {
+			case strings.HasPrefix(argument, "-") && !strings.Contains(code, `"`+flag+`"`):
+				t.Errorf("%s, but the program has no flag %s", each, flag)
+			case i == 0 && !strings.HasPrefix(argument, "-") && !strings.Contains(code, `case "`+argument+`"`):
+				t.Errorf("%s, but the program has no %s", each, argument)
 			}
 		}
 	}
