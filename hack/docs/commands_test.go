@@ -228,14 +228,19 @@ func TestProgramsOfTheCheckoutExist(t *testing.T) {
 			t.Errorf("%s, but the folder has no program", each)
 			continue
 		}
-		for i, argument := range each.words[at+1:] {
-			flag, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")
-			switch code := codeOf(t, each.words[at]); {
-			case strings.HasPrefix(argument, "-") && !strings.Contains(code, `"`+flag+`"`):
-				t.Errorf("%s, but the program has no flag %s", each, flag)
-			case i == 0 && !strings.HasPrefix(argument, "-") && !strings.Contains(code, `case "`+argument+`"`):
-				t.Errorf("%s, but the program has no %s", each, argument)
-			}
+		testArguments(t, each, at)
+	}
+}
+
+// testArguments requires that the program in a folder knows the arguments behind the folder.
+func testArguments(t *testing.T, command place, at int) {
+	t.Helper()
+	code := codeOf(t, command.words[at])
+	for i, argument := range command.words[at+1:] {
+		name, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+		isFlag := strings.HasPrefix(argument, "-")
+		if isFlag && !strings.Contains(code, `"`+name+`"`) || !isFlag && i == 0 && !strings.Contains(code, `case "`+name+`"`) {
+			t.Errorf("%s, but the program has no %s", command, argument)
 		}
 	}
 }

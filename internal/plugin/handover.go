@@ -261,5 +261,6 @@ func (p *patience) judge(infra *infrav1.Metal3Cluster, hosts int) (bool, error) 
 		return false, nil
 	}
 	p.report.KnownSeconds = ptr.To(passed.Seconds())
-	return true, p.tell("Its Ironic has registered %d of %s after %s.", p.report.KnownHosts, number(hosts, "host"), seconds(passed))
+	return true, p.tell("Its Ironic has registered %d of %s after %s.", p.report.KnownHosts, number(hosts, "host"),
+		seconds(passed))
 }

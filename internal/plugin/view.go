@@ -163,8 +163,8 @@ func (s *sight) summarizeCluster(infra *infrav1.Metal3Cluster) clusterView {
 	return seen
 }
 
-// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic has registered them. There is a note for
-// each other host of the Cluster: BMO does not keep it in Ironic.
+// hostsOf counts the hosts that a Metal3Cluster counts as known, when its Ironic has registered them. There is a note
+// for each other host of the Cluster: BMO does not keep it in Ironic.
 func (s *sight) hostsOf(cluster string) (kept int, notes []string) {
 	for _, item := range s.hosts {
 		if item.Labels[clusterv1.ClusterNameLabel] != cluster {

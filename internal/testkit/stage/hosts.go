@@ -44,7 +44,8 @@ func RunBMO(ctx context.Context, server *env.Server, flags ...string) (*operator
 	return bmo, ironic
 }
 
-// BaremetalOperator is a BMO that operates the hosts of one namespace at a time, and polls Ironic several times a second.
+// BaremetalOperator is a BMO that operates the hosts of one namespace at a time, and polls Ironic several times a
+// second.
 type BaremetalOperator struct {
 	server *env.Server
 	bmo    *operator.Operator
