@@ -418,8 +418,11 @@ func (w *world) pictures(ctx context.Context, g Gomega) map[string]picture {
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration, status.Conditions[i].LastTransitionTime = 0, metav1.Time{}
 		}
+		// The manager sets it while it makes BMO register the host again, at any time.
+		annotations := maps.Clone(host.Annotations)
+		delete(annotations, infrav1.LostRegistrationAnnotation)
 		pictures[name] = picture{
-			Labels: host.Labels, Annotations: host.Annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
+			Labels: host.Labels, Annotations: annotations, Finalizers: host.Finalizers, Spec: host.Spec, Status: status,
 			Hardware: hardware.Spec.HardwareDetails, Powered: w.ironic.Powered(w.address(name)),
 		}
 	}

@@ -167,7 +167,7 @@ func describeDemotion(c *clusters) {
 			"--undo"))
 		c.expectReplicas(ctx, key, 0, "1")
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
-		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "has 0 replicas already", "knows 1 of 1 host"))
+		Expect(c.run(ctx, w.namespace, "demote")).To(end(0, "has 0 replicas already", "has registered 1 of 1 host"))
 		c.expectReplicas(ctx, key, 0, "1")
 	})
 
@@ -224,7 +224,7 @@ func describeDemotion(c *clusters) {
 		d := startDemotion(ctx, c.source.Kubeconfig, c.target.Kubeconfig, w.namespace, "")
 		Eventually(d.text.String).Should(ContainSubstring("has 0 replicas now"))
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
-		d.ends(0, "ControlPlane node-0 holds the endpoint", "knows 1 of 1 host")
+		d.ends(0, "ControlPlane node-0 holds the endpoint", "has registered 1 of 1 host")
 	})
 
 	It("refuses for a foreign endpoint, a paused Cluster and a manager that does not run", func(ctx context.Context) {
@@ -270,7 +270,7 @@ func describeDemotion(c *clusters) {
 		w.hold(ctx, infrav1.HolderControlPlane, 1)
 		Consistently(d.done, "1s").ShouldNot(BeClosed())
 		Expect(line.Mend()).To(Succeed())
-		d.ends(0, "holds the endpoint after", "knows 1 of 1 host")
+		d.ends(0, "holds the endpoint after", "has registered 1 of 1 host")
 		c.expectReplicas(ctx, key, 0, "1")
 	})
 

@@ -173,7 +173,7 @@ func describeWaiting(c *clusters) {
 
 		By("handing the VIP over")
 		target.hold(ctx, infrav1.HolderControlPlane, 0)
-		adopted.goesOn("the Ironic knows no host")
+		adopted.goesOn("the Ironic has registered no host")
 		target.hold(ctx, infrav1.HolderControlPlane, 1)
 		adopted.ends(0, "1 of 1")
 	})
