@@ -109,9 +109,11 @@ SEED ?= 0
 test-nightly: programs release-manifests ## Run all stories, random faults, fuzzing and benches; takes hours
 	@go run ./hack/tests --story "$(STORY)" --seed "$(SEED)" nightly
 
-# The repository of CAPM3, and a commit of its 1.14. Release candidates in its go.mod are replaced by the versions of this provider.
+# The repository of CAPM3, and a commit of its 1.14. Its go.mod requires release candidates of the APIs of BMO and IPAM.
+# The build replaces them by the versions of this provider.
 CAPM3_SOURCE ?= https://github.com/metal3-io/cluster-api-provider-metal3
 CAPM3_COMMIT ?= 2f6d76b8
+CAPM3_APIS := github.com/metal3-io/baremetal-operator/apis github.com/metal3-io/ip-address-manager/api
 
 .PHONY: capm3-manager
 capm3-manager: ## Build the manager of CAPM3 that test/upgrade and test/move can run, into out/inputs/capm3
@@ -120,8 +122,7 @@ capm3-manager: ## Build the manager of CAPM3 that test/upgrade and test/move can
 	git -C out/inputs/capm3 checkout --quiet $(CAPM3_COMMIT)
 	for module in . api; do \
 		go -C out/inputs/capm3/$$module mod edit \
-			-require=github.com/metal3-io/baremetal-operator/apis@v0.13.2 \
-			-require=github.com/metal3-io/ip-address-manager/api@v1.13.1; \
+			$(foreach api,$(CAPM3_APIS),-require="$$(go list -m -f '{{.Path}}@{{.Version}}' $(api))"); \
 	done
 	CGO_ENABLED=0 go -C out/inputs/capm3 build -mod=mod -o manager .
 

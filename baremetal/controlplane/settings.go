@@ -87,18 +87,21 @@ func exporter(described infrav1.IronicPrometheusExporter) (*ironic.Exporter, err
 
 func ramdisk(described infrav1.IronicRamdisk) ironic.Ramdisk {
 	result := ironic.Ramdisk{
-		BaseURL: described.BaseURL, Branch: described.Branch, KernelParameters: described.ExtraKernelParams,
-		SSHKey: described.SSHKey, Present: ptr.Deref(described.DisableDownloader, false),
-	}
-	if sums := described.Checksums; sums != nil {
-		result.KernelChecksum, result.RamdiskChecksum = sums.Kernel, sums.Initramfs
+		Source: ramdiskSource(described.BaseURL, described.Checksums), Branch: described.Branch,
+		KernelParameters: described.ExtraKernelParams, SSHKey: described.SSHKey,
+		Present: ptr.Deref(described.DisableDownloader, false),
 	}
 	for _, one := range described.Architectures {
-		other := ironic.OtherRamdisk{Architecture: one.Architecture, BaseURL: one.BaseURL, Flavor: one.Flavor}
-		if sums := one.Checksums; sums != nil {
-			other.KernelChecksum, other.RamdiskChecksum = sums.Kernel, sums.Initramfs
-		}
-		result.Others = append(result.Others, other)
+		result.Others = append(result.Others, ironic.OtherRamdisk{
+			Architecture: one.Architecture, Flavor: one.Flavor, Source: ramdiskSource(one.BaseURL, one.Checksums),
+		})
 	}
 	return result
+}
+
+func ramdiskSource(baseURL string, sums *infrav1.IronicRamdiskChecksums) ironic.RamdiskSource {
+	if sums == nil {
+		return ironic.RamdiskSource{BaseURL: baseURL}
+	}
+	return ironic.RamdiskSource{BaseURL: baseURL, KernelChecksum: sums.Kernel, RamdiskChecksum: sums.Initramfs}
 }

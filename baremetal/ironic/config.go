@@ -173,12 +173,11 @@ type Ramdisk struct {
 	// Present says that the node image contains the files.
 	Present bool
 
-	// BaseURL is the URL of the downloads, and Branch the branch of the ramdisk. Empty means the default of the
-	// downloader.
-	BaseURL, Branch string
+	// Source of the files for the hosts of the default architecture.
+	Source RamdiskSource
 
-	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
-	KernelChecksum, RamdiskChecksum string
+	// Branch of the ramdisk. Empty means the default of the downloader.
+	Branch string
 
 	// Others are ramdisks for hosts of further architectures.
 	Others []OtherRamdisk
@@ -190,18 +189,26 @@ type Ramdisk struct {
 	SSHKey string
 }
 
+// RamdiskSource says where the downloader gets a deploy kernel and its ramdisk.
+type RamdiskSource struct {
+	// BaseURL of the downloads. Empty means the default of the downloader.
+	BaseURL string
+
+	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
+	KernelChecksum, RamdiskChecksum string
+}
+
 // OtherRamdisk is the deploy ramdisk for hosts of one architecture. Ironic finds its files by the architecture in their
 // names.
 type OtherRamdisk struct {
 	// Architecture of the hosts, as Ironic reports it.
 	Architecture string
 
-	// BaseURL and Flavor select the archive. An empty URL means that of the ramdisk. The flavor must be unique: it names
-	// the folder of the unpacked archive.
-	BaseURL, Flavor string
+	// Flavor of the archive. It must be unique: it names the folder of the unpacked archive.
+	Flavor string
 
-	// KernelChecksum and RamdiskChecksum are the SHA-256 of the files, in hexadecimal. Empty means no check.
-	KernelChecksum, RamdiskChecksum string
+	// Source of the files. An empty URL means that of the default architecture.
+	Source RamdiskSource
 }
 
 // DHCP is the configuration of the DHCP server. All addresses are of one family.

@@ -147,16 +147,14 @@ func (c Config) ramdiskLogs() corev1.Container {
 // downloads returns the containers that download the ramdisks. The first one may delete the unpacked archives of the
 // others, which then download again.
 func (c Config) downloads() []corev1.Container {
-	first := OtherRamdisk{
-		BaseURL: c.Ramdisk.BaseURL, KernelChecksum: c.Ramdisk.KernelChecksum, RamdiskChecksum: c.Ramdisk.RamdiskChecksum,
-	}
-	all := []corev1.Container{c.download(downloadContainer, agentFiles, downloaderFolders, first)}
+	all := []corev1.Container{c.download(downloadContainer, agentFiles, downloaderFolders, c.Ramdisk.Source)}
 	for _, other := range c.Ramdisk.Others {
-		if other.BaseURL == "" {
-			other.BaseURL = c.Ramdisk.BaseURL
+		from := other.Source
+		if from.BaseURL == "" {
+			from.BaseURL = c.Ramdisk.Source.BaseURL
 		}
 		name := downloadContainer + "-" + strings.ReplaceAll(other.Architecture, "_", "-")
-		container := c.download(name, agentFiles+"_"+other.Architecture, "ipa-"+other.Flavor+"-"+downloaderFolders, other)
+		container := c.download(name, agentFiles+"_"+other.Architecture, "ipa-"+other.Flavor+"-"+downloaderFolders, from)
 		container.Env = append(container.Env,
 			corev1.EnvVar{Name: "IPA_ARCH", Value: other.Architecture}, corev1.EnvVar{Name: "IPA_FLAVOR", Value: other.Flavor})
 		all = append(all, container)
@@ -167,7 +165,7 @@ func (c Config) downloads() []corev1.Container {
 // download downloads kernel and ramdisk if one is missing or damaged. It keeps files of an earlier boot: a node must
 // start without a network. The downloader would request a newer version, and fail without a network. The web server
 // does not serve the record with the SHA-256 of the files.
-func (c Config) download(name, files, folders string, from OtherRamdisk) corev1.Container {
+func (c Config) download(name, files, folders string, from RamdiskSource) corev1.Container {
 	const images = "/shared/html/images/"
 	container := c.container(name, c.Images.Downloader, "20m", "64Mi")
 	container.Command = []string{

@@ -61,10 +61,14 @@ func full() ironic.Config {
 		PullPolicy: corev1.PullNever,
 	}
 	config.Ramdisk = ironic.Ramdisk{
-		BaseURL: "https://images.example/ipa", Branch: "stable-2026.1",
-		KernelChecksum: strings.Repeat("0a", 32), RamdiskChecksum: strings.Repeat("0b", 32),
+		Source: ironic.RamdiskSource{
+			BaseURL: "https://images.example/ipa", KernelChecksum: strings.Repeat("0a", 32), RamdiskChecksum: strings.Repeat("0b", 32),
+		},
+		Branch: "stable-2026.1",
 		Others: []ironic.OtherRamdisk{
-			{Architecture: "aarch64", Flavor: "debian-arm64", BaseURL: "https://images.example/arm", KernelChecksum: strings.Repeat("0c", 32), RamdiskChecksum: strings.Repeat("0d", 32)},
+			{Architecture: "aarch64", Flavor: "debian-arm64", Source: ironic.RamdiskSource{
+				BaseURL: "https://images.example/arm", KernelChecksum: strings.Repeat("0c", 32), RamdiskChecksum: strings.Repeat("0d", 32),
+			}},
 			{Architecture: "x86_64", Flavor: "debian-x86"},
 		},
 		KernelParameters: "console=ttyS0 ipa-password=$(cat)", SSHKey: "ssh-ed25519 AAAA operator",

@@ -102,7 +102,7 @@ func (n *node) initialize() <-chan error {
 	rendered, err := pods.Pods(pods.Config{
 		ClusterID: clusterID, VirtualIPs: []netip.Addr{vip4}, Interface: "eth0",
 		Ports: pods.Ports{API: 6385, Image: 6180, ImageTLS: 6183}, Images: pods.Images{Guard: "guard"},
-		Ramdisk: pods.Ramdisk{BaseURL: "http://" + ramdiskServer},
+		Ramdisk: pods.Ramdisk{Source: pods.RamdiskSource{BaseURL: "http://" + ramdiskServer}},
 	})
 	must(t, err)
 	ironic := rendered[slices.IndexFunc(rendered, func(p *corev1.Pod) bool { return p.Name == pods.IronicPod })]
