@@ -81,7 +81,7 @@ func (p *Pass) Save(ctx context.Context) error {
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := duplicate(p.object)
+	stored, err := p.answer()
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,20 @@ func (p *Pass) setFailed(reason string, err error) {
 	})
 }
 
+// answer returns an object for the answer to a write. The API server then sends only the metadata, which costs less than
+// the whole object.
+func (p *Pass) answer() (*metav1.PartialObjectMetadata, error) {
+	kind, err := p.reporter.Client.GroupVersionKindFor(p.object)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", p.object, err)
+	}
+	stored := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.object.GetNamespace(), Name: p.object.GetName(),
+	}}
+	stored.SetGroupVersionKind(kind)
+	return stored, nil
+}
+
 func (p *Pass) isGone(err error) bool {
 	return !p.object.GetDeletionTimestamp().IsZero() && apierrors.IsNotFound(err)
 }
@@ -161,7 +175,7 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := duplicate(p.object)
+	stored, err := p.answer()
 	if err != nil {
 		return err
 	}
@@ -185,7 +199,7 @@ func (p *Pass) emitRefusal(err error) {
 
 // adopt sets the version that a write returned. If another client changed finalizers or ownerReferences, adopt keeps
 // the older version: the next patch of that list then conflicts instead of reverting the change.
-func (p *Pass) adopt(stored, written Object) {
+func (p *Pass) adopt(stored, written client.Object) {
 	p.reporter.Memory.wrote(stored)
 	p.object.SetGeneration(stored.GetGeneration())
 	if sameLists(stored, written) {
@@ -193,7 +207,7 @@ func (p *Pass) adopt(stored, written Object) {
 	}
 }
 
-func sameLists(a, b Object) bool {
+func sameLists(a, b client.Object) bool {
 	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
 		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
 }

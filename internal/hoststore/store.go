@@ -10,6 +10,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -214,10 +215,14 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	if err != nil {
 		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
-	stored := desired.DeepCopy()
-	err = s.client.Patch(ctx, stored, client.RawPatch(types.MergePatchType, patch))
+	// The API server sends only the metadata of the stored host, which costs less than the whole host.
+	answer := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: current.Namespace, Name: current.Name}}
+	answer.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
+	err = s.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case err == nil:
+		stored := desired.DeepCopy()
+		stored.ObjectMeta = answer.ObjectMeta
 		s.confirm(stored)
 		return stored, nil
 	case apierrors.IsConflict(err):

@@ -2,6 +2,7 @@ package hoststore_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -266,13 +268,29 @@ func indexed(h *bmov1alpha1.BareMetalHost, selected *client.ListOptions) bool {
 
 // Patch writes to the server.
 func (p *process) Patch(ctx context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	h := asHost(object)
-	if err := p.fail(h); err != nil {
+	answer, isPartial := object.(*metav1.PartialObjectMetadata)
+	if !isPartial {
+		panic(fmt.Sprintf("%T is not the metadata of a host", object))
+	}
+	h := &bmov1alpha1.BareMetalHost{}
+	if err := p.server.Get(ctx, client.ObjectKeyFromObject(answer), h); err != nil {
+		return err
+	}
+	changes, err := patch.Data(h)
+	if err != nil {
+		return err
+	}
+	desired := h.DeepCopy()
+	if err := json.Unmarshal(changes, desired); err != nil {
+		return err
+	}
+	if err := p.fail(desired); err != nil {
 		return err
 	}
 	if err := p.server.patch(ctx, h, patch); err != nil {
 		return err
 	}
+	answer.ObjectMeta = h.ObjectMeta
 	return p.lose(h)
 }
 
