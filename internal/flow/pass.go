@@ -148,16 +148,15 @@ func (p *Pass) setFailed(reason string, err error) {
 	})
 }
 
-// answer returns an object for the answer to a write. The API server then sends only the metadata, which costs less than
-// the whole object.
+// answer returns an object for the answer to a write. The API server then sends only the metadata, which costs less
+// than the whole object.
 func (p *Pass) answer() (*metav1.PartialObjectMetadata, error) {
 	kind, err := p.reporter.Client.GroupVersionKindFor(p.object)
 	if err != nil {
 		return nil, fmt.Errorf("finding the kind of %T: %w", p.object, err)
 	}
-	stored := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.object.GetNamespace(), Name: p.object.GetName(),
-	}}
+	stored := &metav1.PartialObjectMetadata{}
+	stored.Namespace, stored.Name = p.object.GetNamespace(), p.object.GetName()
 	stored.SetGroupVersionKind(kind)
 	return stored, nil
 }

@@ -216,7 +216,8 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
 	// The API server sends only the metadata of the stored host, which costs less than the whole host.
-	answer := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: current.Namespace, Name: current.Name}}
+	answer := &metav1.PartialObjectMetadata{}
+	answer.Namespace, answer.Name = current.Namespace, current.Name
 	answer.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	err = s.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch))
 	switch {
