@@ -95,7 +95,7 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 			options ...client.PatchOption,
 		) error {
-			if _, is := object.(*infrav1.Metal3Cluster); is && broken != nil {
+			if kind, err := c.GroupVersionKindFor(object); err == nil && kind.Kind == "Metal3Cluster" && broken != nil {
 				return broken
 			}
 			return c.Patch(ctx, object, patch, options...)

@@ -53,7 +53,7 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 				options ...client.PatchOption,
 			) error {
-				if _, isHost := object.(*bmov1alpha1.BareMetalHost); !isHost {
+				if kind, err := c.GroupVersionKindFor(object); err != nil || kind.Kind != "BareMetalHost" {
 					return c.Patch(ctx, object, patch, options...)
 				}
 				claims++
