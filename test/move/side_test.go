@@ -142,8 +142,7 @@ func (s *side) program() process.Program {
 	if s.capm3 != "" {
 		return process.Program{Path: s.capm3, Env: []string{"KUBECONFIG=" + s.kubeconfig}}
 	}
-	account, err := s.server.User("system:serviceaccount:"+installNamespace+":manager",
-		"system:serviceaccounts", "system:serviceaccounts:"+installNamespace)
+	account, err := s.server.ServiceAccount(installNamespace, "manager")
 	Expect(err).NotTo(HaveOccurred())
 	path, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())

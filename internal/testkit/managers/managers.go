@@ -181,13 +181,11 @@ func containerOf(deployment *appsv1.Deployment) (corev1.Container, error) {
 
 // kubeconfigOf writes a kubeconfig of the service account of the Deployment.
 func kubeconfigOf(server *env.Server, deployment *appsv1.Deployment) (string, error) {
-	namespace, account := deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName
-	config, err := server.User("system:serviceaccount:"+namespace+":"+account,
-		"system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	config, err := server.ServiceAccount(deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
 		return "", err
 	}
-	return server.WriteKubeconfig(namespace, config)
+	return server.WriteKubeconfig(deployment.Namespace, config)
 }
 
 // Probe requests an address once. It returns an error unless the status is 200.

@@ -125,7 +125,7 @@ func installManifests(ctx context.Context, server *env.Server) error {
 
 // kubeconfigOf writes a kubeconfig of the service account of BMO.
 func kubeconfigOf(server *env.Server, over func(*rest.Config) *rest.Config) (string, error) {
-	user, err := server.User("system:serviceaccount:"+namespace+":"+account, "system:serviceaccounts")
+	user, err := server.ServiceAccount(namespace, account)
 	if err != nil {
 		return "", err
 	}
