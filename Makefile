@@ -144,7 +144,7 @@ fuzz: ## Fuzz the parsers of external data, for FUZZTIME each
 ##@ Lab
 
 .PHONY: demo
-demo: root compiled release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init to clean hosts
+demo: root compiled release-manifests ## Show a cluster on real nodes and a real Ironic, from clusterctl init through the pivot to lost machines
 	@go run ./hack/demo
 
 .PHONY: demo-clean

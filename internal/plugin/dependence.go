@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -106,7 +107,39 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 		}
 		because = append(because, at(sourceSide, found)...)
 	}
-	return because, nil
+	running, err := c.nodesOfTarget(ctx)
+	return append(because, at(sourceSide, running)...), err
+}
+
+// nodesOfTarget returns obstacles for the Clusters of the target whose nodes are those of the source, as after a move
+// back.
+func (c *recovery) nodesOfTarget(ctx context.Context) ([]pivot.Obstacle, error) {
+	var nodes corev1.NodeList
+	if err := c.source.client.List(ctx, &nodes); err != nil {
+		return nil, c.source.blind(fmt.Errorf("listing Nodes: %w", err))
+	}
+	ours := map[string]bool{}
+	for i := range nodes.Items {
+		ours[nodes.Items[i].Spec.ProviderID] = true
+	}
+	var machines clusterv1.MachineList
+	if err := c.target.client.List(ctx, &machines); err != nil {
+		return nil, c.target.blind(fmt.Errorf("listing Machines: %w", err))
+	}
+	counts := map[string]int{}
+	for i := range machines.Items {
+		if each := &machines.Items[i]; each.Spec.ProviderID != "" && ours[each.Spec.ProviderID] {
+			counts[each.Namespace+"/"+each.Spec.ClusterName]++
+		}
+	}
+	var found []pivot.Obstacle
+	for _, key := range sortedKeys(counts) {
+		namespace, name, _ := strings.Cut(key, "/")
+		found = append(found, pivot.AboutNamed(clusterv1.ClusterKind, namespace, name).Blocks(pivot.CodeInTarget,
+			"keep its machines on", "%s of the source run Cluster %s, which the target manages", number(counts[key], "node"),
+			key))
+	}
+	return found, nil
 }
 
 // awaitingIronic returns obstacles for hosts that wait for the Ironic endpoint of another namespace.

@@ -132,29 +132,34 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 			"use one of: "+strings.Join(names, ", "), "BareMetalHost %s is not among the hosts that moved away", host)}
 	}
 	if there != nil {
-		refusals = managedThere(hosts, infras, there)
+		remedy := "delete it there first"
+		if host == "" {
+			remedy += ", or name one host with --host"
+		}
+		refusals = managedThere(hosts, infras, there, remedy)
 	}
 	return chosen, rest, refusals
 }
 
-// managedThere returns obstacles for objects to forget that are in the other cluster.
-func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight) []pivot.Obstacle {
+// managedThere returns obstacles with a remedy for objects to forget that are in the other cluster.
+func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight, remedy string,
+) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range there.hosts {
 		same := func(left pivot.DepartedHost) bool { return left.Is(host) }
 		if slices.ContainsFunc(hosts, same) && !infrav1.IsLeaving(host) {
-			found = append(found, inTarget("BareMetalHost", host))
+			found = append(found, inTarget("BareMetalHost", host, remedy))
 		}
 	}
 	for _, infra := range there.infras {
 		if slices.Contains(infras, infra.Name) && !infrav1.IsLeaving(infra) {
-			found = append(found, inTarget("Metal3Cluster", infra))
+			found = append(found, inTarget("Metal3Cluster", infra, remedy))
 		}
 	}
 	return found
 }
 
-func inTarget(kind string, object client.Object) pivot.Obstacle {
-	return pivot.About(kind, object).Blocks(pivot.CodeInTarget, "delete it there first, or name one host with --host",
+func inTarget(kind string, object client.Object, remedy string) pivot.Obstacle {
+	return pivot.About(kind, object).Blocks(pivot.CodeInTarget, remedy,
 		"%s %s is in the other cluster, which manages it", kind, object.GetName())
 }

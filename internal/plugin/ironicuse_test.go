@@ -408,19 +408,25 @@ func TestDependsOnSource(t *testing.T) {
 	operator.Status.AvailableReplicas = 1
 	infra, owner := runningInfra("c"), runningCluster("c")
 	infra.Status.Ironic.Nodes[0].Armed = ptr.To(true)
-	bare := fake.NewClientBuilder().WithScheme(scheme()).Build()
+	machine := build.Machine("m", "c")
+	machine.Spec.ProviderID = "metal3://m"
 	for name, tc := range map[string]struct {
-		state bmov1alpha1.ProvisioningState
-		want  []pivot.Code
+		state      bmov1alpha1.ProvisioningState
+		providerID string
+		want       []pivot.Code
 	}{
-		"Idle": {bmov1alpha1.StateProvisioned, nil},
-		"Busy": {bmov1alpha1.StateProvisioning, []pivot.Code{pivot.CodeHostBusy}},
+		"Idle":     {bmov1alpha1.StateProvisioned, "kind://source", nil},
+		"Busy":     {bmov1alpha1.StateProvisioning, "kind://source", []pivot.Code{pivot.CodeHostBusy}},
+		"NoID":     {bmov1alpha1.StateProvisioned, "", nil},
+		"MoveBack": {bmov1alpha1.StateProvisioned, "metal3://m", []pivot.Code{pivot.CodeInTarget}},
 	} {
 		host := build.Host("host", build.InNamespace("b"), build.State(tc.state))
-		target := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(operator, infra, owner, host).Build()
+		target := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(operator, infra, owner, host, machine).Build()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{ProviderID: tc.providerID}}
+		source := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(node).Build()
 		c := &recovery{
 			where:  sides{namespace: build.DefaultNamespace},
-			source: &cluster{client: bare, side: sourceSide}, target: &cluster{client: target, side: targetSide},
+			source: &cluster{client: source, side: sourceSide}, target: &cluster{client: target, side: targetSide},
 		}
 		found, err := c.dependsOnSource(t.Context())
 		if err != nil || !slices.Equal(tc.want, codesIn(found)) {

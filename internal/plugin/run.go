@@ -191,18 +191,11 @@ func (c *recovery) report() error {
 	tell := func(format string, values ...any) { problem = errors.Join(problem, say(out, format, values...)) }
 	if c.dryRun {
 		for _, action := range c.done.Actions {
-			tell("Dry run: %s.", action)
+			tell("Dry run: %s. Not done.", action)
 		}
 	}
-	switch {
-	case len(c.done.Refusals) > 0 && len(c.done.Actions) == 0:
-		tell("Not done, because:")
-	case len(c.done.Refusals) > 0:
-		tell("Not complete, because:")
-	case c.done.Done && len(c.done.Actions) == 0:
-		tell("Nothing to do.")
-	case c.done.Done:
-		tell("Done.")
+	if ending := c.ending(); ending != "" {
+		tell("%s", ending)
 	}
 	for _, refusal := range c.done.Refusals {
 		tell("- %s", refusal)
@@ -211,6 +204,22 @@ func (c *recovery) report() error {
 		tell("Safe to switch off the source: %s", answer)
 	}
 	return problem
+}
+
+// ending returns the line after the actions. Empty for none.
+func (c *recovery) ending() string {
+	switch {
+	case len(c.done.Refusals) > 0 && len(c.done.Actions) == 0:
+		return "Not done, because:"
+	case len(c.done.Refusals) > 0:
+		return "Not complete, because:"
+	case c.done.Done && len(c.done.Actions) == 0:
+		return "Nothing to do."
+	case c.done.Done && !c.dryRun:
+		return "Done."
+	default:
+		return ""
+	}
 }
 
 // safety returns whether the source may be switched off, and why. Empty if it was not checked.

@@ -185,5 +185,6 @@ func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
 
 // ServiceAccount returns the configuration of a client for a service account, with the groups that a token gives it.
 func (s *Server) ServiceAccount(namespace, name string) (*rest.Config, error) {
-	return s.User("system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace}
+	return s.User("system:serviceaccount:"+namespace+":"+name, groups...)
 }

@@ -46,7 +46,7 @@ A cluster on its hosts:
     --kubernetes-version=%[8]s --control-plane-machine-count=1 --worker-machine-count=1 |
     %[2]s apply -f -
 For one whose control plane takes the Ironic endpoint over:
-    --from=%[9]s --control-plane-machine-count=3
+    --from=%[9]s --control-plane-machine-count=3 --worker-machine-count=0
 To prepare it as the target of a pivot:
   go run ./test/lab/cmd/lab target --name %[10]s one
 Press Ctrl-C to remove it.
