@@ -75,7 +75,8 @@ type stage struct {
 	active *activity
 	meter  *meter
 	// api is Ironic at the VIP.
-	api *gophercloud.ServiceClient
+	api      *gophercloud.ServiceClient
+	inFlight *inFlight
 }
 
 func newStage(b *testing.B) *stage {
@@ -103,6 +104,7 @@ func newStage(b *testing.B) *stage {
 	}
 	client := s.addNode("client")
 	s.api = client.api(vip4)
+	s.inFlight = s.newInFlight(client)
 	s.census = s.takeCensus(b, client, s.nodes...)
 	s.active = s.takeActivity(b, s.nodes...)
 	s.meter = s.watch(b, 300*time.Millisecond)

@@ -28,22 +28,24 @@ type storm struct {
 	shares bool
 	// divides is true if the nodes cannot communicate, so that two Ironics are active.
 	divides bool
+	// keeps is true if the database usually survives a freeze or a restart of Ironic: heartbeats of an agent continue.
+	keeps bool
 }
 
 // storms are sorted by severity.
 func (s *stage) storms() []storm {
 	return []storm{
-		{name: "CPU stalled for 1 s", strike: s.stall(time.Second)},
-		{name: "cable out for 1 s", strike: flap(time.Second)},
+		{name: "CPU stalled for 1 s", strike: s.stall(time.Second), keeps: true},
+		{name: "cable out for 1 s", strike: flap(time.Second), keeps: true},
 		{name: "30 % of packets lost for 10 s", strike: lose(10 * time.Second), moves: true},
-		{name: "guard killed", strike: s.killGuard},
-		{name: "keepalived killed", strike: s.killKeepalived},
+		{name: "guard killed", strike: s.killGuard, keeps: true},
+		{name: "keepalived killed", strike: s.killKeepalived, keeps: true},
 		{name: "httpd of the images away for 3 s", strike: s.restartImages},
-		{name: "Ironic killed", strike: s.crashIronic},
-		{name: "CPU stalled for 3 s", strike: s.stall(3 * time.Second), moves: true, shares: true},
+		{name: "Ironic killed", strike: s.crashIronic, keeps: true},
+		{name: "CPU stalled for 3 s", strike: s.stall(3 * time.Second), moves: true, shares: true, keeps: true},
 		{name: "CPU stalled for 5 s", strike: s.stall(5 * time.Second), moves: true, shares: true},
 		{name: "CPU stalled for 3.7 s", strike: s.stall(3700 * time.Millisecond), moves: true, shares: true},
-		{name: "cable out for 3 s", strike: flap(3 * time.Second), moves: true},
+		{name: "cable out for 3 s", strike: flap(3 * time.Second), moves: true, keeps: true},
 		{name: "cable out for 10 s", strike: flap(10 * time.Second), moves: true},
 		{name: "guard ended", strike: s.endGuard, moves: true},
 		{name: "demoted by its file", strike: s.demote, moves: true},
@@ -61,6 +63,12 @@ type measured struct {
 	shared       time.Duration
 	active       time.Duration
 	kept, struck int
+
+	// took are the times of power commands, and silence the times without a heartbeat, while the database is kept.
+	took, silence []time.Duration
+	// failed is the number of commands for which Ironic reports an error, and requests the most requests to the BMC for
+	// one command.
+	failed, requests int
 }
 
 // measure causes a storm on the holder, and records the effects after the recovery.
@@ -69,8 +77,10 @@ func (s *stage) measure(b *testing.B, what storm, entered *measured) {
 	holder := s.holder()
 	name := fmt.Sprintf("before-%d", time.Now().UnixNano())
 	s.enrol(b, name)
+	command := s.inFlight.begin(b, what)
 	began := time.Now()
 	what.strike(b, holder)
+	command.end(b)
 	s.rest(b)
 	ended := time.Now()
 	entered.struck++
@@ -80,7 +90,8 @@ func (s *stage) measure(b *testing.B, what storm, entered *measured) {
 	entered.shared = max(entered.shared, shared)
 	active := s.active.shared(began)
 	entered.active = max(entered.active, active)
-	switch known := s.deleteNode(b, name); {
+	known := s.deleteNode(b, name)
+	switch {
 	case known && what.divides:
 		b.Errorf("%s: the previous database of %s is back", what.name, holder.name)
 	case known:
@@ -94,6 +105,7 @@ func (s *stage) measure(b *testing.B, what storm, entered *measured) {
 	if active > 0 && !what.divides {
 		b.Errorf("%s: two Ironics were active for %s", what.name, active)
 	}
+	command.record(b, entered, known)
 }
 
 // enrol registers a node in the Ironic of the holder.
@@ -127,7 +139,8 @@ func text(err error) string {
 }
 
 // benchmarkStorms prints a matrix: how long the VIP and the API of Ironic were unavailable, whether the database was
-// kept, and how long two nodes answered for the VIP and two Ironics were active.
+// kept, and how long two nodes answered for the VIP and two Ironics were active. Another table has the power commands
+// and the heartbeats that were in flight.
 func benchmarkStorms(b *testing.B) {
 	b.Helper()
 	s := newStage(b)
@@ -144,6 +157,7 @@ func benchmarkStorms(b *testing.B) {
 		}
 	}
 	printStorms(matrix)
+	printInFlight(matrix)
 }
 
 func printStorms(matrix []*measured) {
@@ -158,6 +172,26 @@ func printStorms(matrix []*measured) {
 			row.active.Seconds())
 	}
 	_, _ = fmt.Fprint(os.Stdout, table.String())
+}
+
+func printInFlight(matrix []*measured) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-38s %8s %8s %8s %8s %9s %8s\n", "", "command", "worst", "failed", "requests", "heartbeat",
+		"worst")
+	for _, row := range matrix {
+		fmt.Fprintf(&table, "%-38s %s %5d/%-2d %8d  %s\n", row.storm.name, spans(row.took), row.failed, len(row.took),
+			row.requests, spans(row.silence))
+	}
+	_, _ = fmt.Fprint(os.Stdout, table.String())
+}
+
+// spans returns the median and the worst time.
+func spans(of []time.Duration) string {
+	if len(of) == 0 {
+		return fmt.Sprintf("%8s %8s", "-", "-")
+	}
+	slices.Sort(of)
+	return fmt.Sprintf("%6.2f s %6.2f s", middle(of), worst(of))
 }
 
 func middle(sorted []time.Duration) float64 { return sorted[len(sorted)/2].Seconds() }
