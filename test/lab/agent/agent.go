@@ -85,6 +85,14 @@ func New(options Options) (*Agent, error) {
 
 // Run blocks until the context ends, as an agent does until the loss of power. It returns earlier only after an error.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := a.run(ctx); ctx.Err() == nil {
+		return err
+	}
+	// A request that the end of the context interrupted is no failure of the agent.
+	return nil
+}
+
+func (a *Agent) run(ctx context.Context) error {
 	if a.Parameters.Inspection != "" {
 		if err := a.inspect(ctx); err != nil {
 			return err

@@ -44,6 +44,41 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestPowerButton ends the agent while Ironic does not answer.
+func TestPowerButton(t *testing.T) {
+	for name, parameters := range map[string]Parameters{
+		"inspection": {Inspection: "/v1/continue_inspection"},
+		"lookup":     {API: "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, press := context.WithCancel(t.Context())
+			ironic := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+				_, _ = io.Copy(io.Discard, request.Body)
+				press()
+				<-request.Context().Done()
+			}))
+			defer ironic.Close()
+			if parameters.Inspection != "" {
+				parameters.Inspection = ironic.URL + parameters.Inspection
+			} else {
+				parameters.API = ironic.URL
+			}
+			made, err := New(Options{Parameters: parameters, Machine: noHardware{}, Address: netip.MustParseAddr("127.0.0.1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := made.Run(ctx); err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// noHardware is a machine without components.
+type noHardware struct{ Machine }
+
+func (noHardware) Inventory() (any, error) { return map[string]any{}, nil }
+
 // TestNoToken has a medium without a token, and an Ironic that has sent its token before.
 func TestNoToken(t *testing.T) {
 	ironic := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
