@@ -268,8 +268,9 @@ func describeArrivals(s *suite) {
 		Expect(w.get(ctx, Default, "left").Annotations).To(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours))
 
 		By("creating another Cluster in the namespace")
-		w.create(ctx, build.Cluster("new", build.InNamespace(w.namespace)))
 		w.create(ctx, build.Metal3Cluster("new", build.InNamespace(w.namespace), gated()))
+		w.stays(ctx, "left")
+		w.create(ctx, build.Cluster("new", build.InNamespace(w.namespace)))
 		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g, "left")).To(ContainElement("MovedAway")) }).Should(Succeed())
 		w.stays(ctx, "left")
 		Expect(w.get(ctx, Default, "left").Annotations).To(And(HaveKeyWithValue(bmov1alpha1.PausedAnnotation, ours),

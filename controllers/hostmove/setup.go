@@ -6,8 +6,8 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,8 +28,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("hostmove").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).
 		WithOptions(options).
-		Watches(&clusterv1.Cluster{}, all, builder.WithPredicates(predicate.Or(
-			predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), flow.OnlyDeletes()))).
+		Watches(&clusterv1.Cluster{}, all, builder.WithPredicates(flow.Updates(pauseMatters))).
 		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(clusterMatters())).
 		Complete(r)
 	if err != nil {
@@ -60,6 +59,12 @@ func hostMatters() predicate.Funcs {
 			pivot.LostStatus(before) != pivot.LostStatus(after) ||
 			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 	}}
+}
+
+// pauseMatters returns true if a Cluster is paused or unpaused. A new Cluster matters as well: the cache may show it
+// after its Metal3Cluster.
+func pauseMatters(before, after *clusterv1.Cluster) bool {
+	return ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false)
 }
 
 // clusterMatters passes changes that decide which management cluster may act on hosts.
