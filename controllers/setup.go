@@ -109,7 +109,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 		Departures: departure.New(mgr.GetClient()),
 	}
-	if err := moves.SetupWithManager(ctx, mgr, concurrency(hostMoves)); err != nil {
+	if err := moves.SetupWithManager(mgr, concurrency(hostMoves)); err != nil {
 		return err
 	}
 	if err := setupMoveLabels(ctx, mgr, options); err != nil {

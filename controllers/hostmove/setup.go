@@ -22,7 +22,7 @@ import (
 )
 
 // SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	all := handler.EnqueueRequestsFromMapFunc(r.hostsOfNamespace)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hostmove").

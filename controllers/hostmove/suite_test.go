@@ -101,7 +101,7 @@ func (s *suite) world(ctx context.Context) *world {
 	return w
 }
 
-func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+func (w *world) setup(_ context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
 	hosts := hostmove.NewStore(
 		hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), mgr.GetClient(), mgr.GetAPIReader())
@@ -114,7 +114,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		Nodes:    w.nodes,
 
 		Departures: departure.New(mgr.GetClient()),
-	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
+	}).SetupWithManager(mgr, controller.Options{SkipNameValidation: &shared})
 }
 
 func (w *world) key(name string) client.ObjectKey {
