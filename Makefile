@@ -120,10 +120,8 @@ capm3-manager: ## Build the manager of CAPM3 that test/upgrade and test/move can
 	rm -rf out/inputs/capm3
 	git clone --quiet $(CAPM3_SOURCE) out/inputs/capm3
 	git -C out/inputs/capm3 checkout --quiet $(CAPM3_COMMIT)
-	for module in . api; do \
-		go -C out/inputs/capm3/$$module mod edit \
-			$(foreach api,$(CAPM3_APIS),-require="$$(go list -m -f '{{.Path}}@{{.Version}}' $(api))"); \
-	done
+	requirements="$$(go list -m -f '-require={{.Path}}@{{.Version}}' $(CAPM3_APIS))"; \
+	for module in . api; do go -C out/inputs/capm3/$$module mod edit $$requirements; done
 	CGO_ENABLED=0 go -C out/inputs/capm3 build -mod=mod -o manager .
 
 .PHONY: test-times

@@ -50,7 +50,7 @@ type inFlight struct {
 	// powered is the host of power commands, with its machine.
 	powered *computed
 	machine *slowMachine
-	// deploying is a host whose agent writes an image without end, and sends heartbeats.
+	// deploying is a host with an agent that writes an image without end, and sends heartbeats.
 	deploying *computed
 	// heartbeats are the times at which Ironic recorded heartbeats, some of them several times.
 	heartbeats census
@@ -154,7 +154,7 @@ func (f *inFlight) begin(b *testing.B, what storm) *powerCommand {
 		if f.find(b, f.deploying) == nil {
 			f.beginDeploy(f.deploying)
 		}
-		c.heard = f.heartbeat(b, c.heard)
+		c.heard = f.heartbeat(b, time.Time{})
 	}
 	if f.machine.Powered() {
 		c.target = nodes.PowerOff

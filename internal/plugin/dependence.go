@@ -108,11 +108,13 @@ func (c *recovery) dependsOnSource(ctx context.Context) ([]obstacle, error) {
 		because = append(because, at(sourceSide, found)...)
 	}
 	running, err := c.nodesOfTarget(ctx)
-	return append(because, at(sourceSide, running)...), err
+	if err != nil {
+		return nil, err
+	}
+	return append(because, at(sourceSide, running)...), nil
 }
 
-// nodesOfTarget returns obstacles for the Clusters of the target whose nodes are those of the source, as after a move
-// back.
+// nodesOfTarget returns obstacles for the Clusters of the target that run on nodes of the source, as after a move back.
 func (c *recovery) nodesOfTarget(ctx context.Context) ([]pivot.Obstacle, error) {
 	var nodes corev1.NodeList
 	if err := c.source.client.List(ctx, &nodes); err != nil {

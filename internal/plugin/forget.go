@@ -142,8 +142,7 @@ func forgetful(departed pivot.Departure, host string, there *sight,
 }
 
 // managedThere returns obstacles with a remedy for objects to forget that are in the other cluster.
-func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight, remedy string,
-) []pivot.Obstacle {
+func managedThere(hosts []pivot.DepartedHost, infras []string, there *sight, remedy string) []pivot.Obstacle {
 	var found []pivot.Obstacle
 	for _, host := range there.hosts {
 		same := func(left pivot.DepartedHost) bool { return left.Is(host) }

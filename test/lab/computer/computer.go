@@ -170,7 +170,7 @@ func (c *Computer) PowerOnFrom(ctx context.Context, medium map[string][]byte) er
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := made.Run(ctx); err != nil && ctx.Err() == nil {
+		if err := made.Run(ctx); err != nil {
 			c.options.Failed(err)
 		}
 	}()
