@@ -10,7 +10,8 @@ COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod \
     go mod download
 
-COPY main.go ./
+# default.pgo is the profile by which the compiler optimizes the manager.
+COPY main.go default.pgo ./
 COPY api/ api/
 COPY baremetal/ baremetal/
 COPY controllers/ controllers/

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -17,14 +16,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 )
 
-// garbagePercent is the limit of garbage in percent of the live memory. With thousands of hosts, less than the default
-// of 100 saves much memory, and costs few percent of processor time.
-const garbagePercent = 70
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
-	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "Unable to run the manager:", err)
 		os.Exit(1)

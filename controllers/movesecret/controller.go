@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -114,17 +115,18 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 // labelAll labels the Secrets of an object. It ignores Secrets that do not exist. An error of one Secret does not stop
 // the others.
 func (r *Reconciler) labelAll(ctx context.Context, object client.Object, cache *memory) error {
-	before, moving := cache.get(object), map[string]bool{}
+	before := cache.get(object)
+	var moving []string
 	var failures []error
 	for _, name := range pivot.NamedSecrets(object) {
 		key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
-		if before[name] || r.movesInCache(ctx, key) {
-			moving[name] = true
+		if slices.Contains(before, name) || r.movesInCache(ctx, key) {
+			moving = append(moving, name)
 			continue
 		}
 		err := r.label(ctx, key)
 		if err == nil {
-			moving[name] = true
+			moving = append(moving, name)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			r.report(object, key, err)

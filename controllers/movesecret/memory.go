@@ -17,11 +17,11 @@ type memory struct {
 type known struct {
 	uid        types.UID
 	generation int64
-	moving     map[string]bool
+	moving     []string
 }
 
 // get returns the Secrets of an object that require no read.
-func (m *memory) get(object client.Object) map[string]bool {
+func (m *memory) get(object client.Object) []string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	last := m.objects[client.ObjectKeyFromObject(object)]
@@ -32,7 +32,7 @@ func (m *memory) get(object client.Object) map[string]bool {
 }
 
 // set stores the Secrets of an object that move.
-func (m *memory) set(object client.Object, moving map[string]bool) {
+func (m *memory) set(object client.Object, moving []string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.objects == nil {

@@ -16,11 +16,11 @@ func TestMemory(t *testing.T) {
 			Namespace: "metal3", Name: "object", UID: types.UID(uid), Generation: generation,
 		}}
 	}
-	moving := map[string]bool{"user": true}
+	moving := []string{"user"}
 	cases := map[string]struct {
 		reason string
 		in     client.Object
-		want   map[string]bool
+		want   []string
 	}{
 		"Changed": {"known Secrets require no read", object("1", 2), moving},
 		"Resync":  {"the periodic resync reads all Secrets", object("1", 1), nil},

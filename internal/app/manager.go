@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	goruntime "runtime"
@@ -72,6 +73,8 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading TLS flags: %w", err)
 	}
+	tlsOptions = append(tlsOptions, serveHTTP1)
+	metricsOptions.TLSOpts = tlsOptions
 	if settings.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)
 	}
@@ -99,6 +102,10 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 		}),
 	})
 }
+
+// serveHTTP1 disables HTTP/2. It costs the webhooks more processor time than HTTP/1.1, and clients that have not
+// authenticated can exhaust a server by opening and cancelling streams.
+func serveHTTP1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
 // newCache returns a cache that watches over a connection of its own. The API server serves each connection in one
 // goroutine: watches that share it with many requests fall behind, and the API server closes them.

@@ -3,6 +3,7 @@ package rbac_test
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -141,6 +142,18 @@ func describeLife(i *world) {
 		for name, want := range map[string]int{"reader": http.StatusOK, "outsider": http.StatusForbidden} {
 			token := i.token(ctx, name)
 			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
+		}
+	})
+
+	It("offers HTTP/2 neither for webhooks nor for metrics", func(ctx context.Context) {
+		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}
+		webhooks := net.JoinHostPort(i.server.Webhook.Host, strconv.Itoa(i.server.Webhook.Port))
+		for _, address := range []string{webhooks, i.metrics} {
+			connection, err := dialer.DialContext(ctx, "tcp", address)
+			Expect(err).NotTo(HaveOccurred())
+			state := connection.(*tls.Conn).ConnectionState()
+			Expect(connection.Close()).To(Succeed())
+			Expect(state.NegotiatedProtocol).To(Equal("http/1.1"), address)
 		}
 	})
 }
