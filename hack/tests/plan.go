@@ -129,7 +129,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy(), yields: true,
 		},
 		{
-			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 3, timeout: stepLimit,
+			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit,
 			environment: roomy(), beside: true, yields: true,
 		},
 		{

@@ -26,7 +26,7 @@ const (
 	operatedLimit = 2 * time.Minute
 
 	// triggerInterval is the interval between two reconciles of a host in a story of a controller.
-	triggerInterval = 250 * time.Millisecond
+	triggerInterval = 100 * time.Millisecond
 
 	// noNamespace is a namespace that does not exist.
 	noNamespace = "no-namespace"
