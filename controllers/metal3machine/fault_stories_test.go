@@ -98,9 +98,8 @@ func describeFaults(s *suite) {
 		})
 		w.start()
 		w.machine(ctx, "first")
-		Eventually(func(g Gomega) {
-			g.Expect(w.getMachine(ctx, g, "first").Annotations).To(HaveKey(infrav1.HostAnnotation))
-		}).Should(Succeed())
+		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
+			stage.IsFalseBecause(infrav1.AssociationFailedReason, "no leader"))
 		w.machine(ctx, "second")
 		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
 			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 claimed"))

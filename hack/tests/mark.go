@@ -26,8 +26,8 @@ func inputs() (paths []string) {
 	return paths
 }
 
-// newMark returns the mark for the content of some folders and files, the modules that the checkout needs, the version
-// of Go and the user: many tests require root.
+// newMark returns the mark for the content of some folders and files, wherever they are, the modules that the checkout
+// needs, the version of Go and the user: many tests require root.
 func newMark(name string, folders ...string) (mark, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, os.Getuid())
@@ -36,7 +36,11 @@ func newMark(name string, folders ...string) (mark, error) {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
-			return addFile(hash, path)
+			within, err := filepath.Rel(folder, path)
+			if err != nil {
+				return err
+			}
+			return addFile(hash, path, filepath.Join(filepath.Base(folder), within))
 		}); err != nil {
 			return mark{}, fmt.Errorf("reading %s: %w", folder, err)
 		}
@@ -48,12 +52,12 @@ func newMark(name string, folders ...string) (mark, error) {
 	return mark{filepath.Join(cache, "tests", name+"-passed-"+hex.EncodeToString(hash.Sum(nil))[:16])}, nil
 }
 
-func addFile(to io.Writer, path string) error {
+func addFile(to io.Writer, path, name string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to, "%s %d\n%s", path, len(content), content)
+	_, err = fmt.Fprintf(to, "%s %d\n%s", name, len(content), content)
 	return err
 }
 

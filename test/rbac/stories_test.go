@@ -151,9 +151,10 @@ func describeLife(i *world) {
 		for _, address := range []string{webhooks, i.metrics} {
 			connection, err := dialer.DialContext(ctx, "tcp", address)
 			Expect(err).NotTo(HaveOccurred())
-			state := connection.(*tls.Conn).ConnectionState()
-			Expect(connection.Close()).To(Succeed())
-			Expect(state.NegotiatedProtocol).To(Equal("http/1.1"), address)
+			DeferCleanup(connection.Close)
+			encrypted, isTLS := connection.(*tls.Conn)
+			Expect(isTLS).To(BeTrue())
+			Expect(encrypted.ConnectionState().NegotiatedProtocol).To(Equal("http/1.1"), address)
 		}
 	})
 }
