@@ -87,6 +87,19 @@ func Moves(object metav1.Object) bool {
 	return labelled || len(object.GetOwnerReferences()) > 0
 }
 
+// moveLabelled are the kept labels of all Secrets that move by their label.
+var moveLabelled = map[string]string{infrav1.MoveLabel: ""}
+
+// AddSecret adds a Secret to f.Secrets, with the metadata alone that decides whether clusterctl moves it: there are
+// thousands of Secrets.
+func (f *MoveFacts) AddSecret(secret *metav1.PartialObjectMetadata) {
+	kept := metav1.ObjectMeta{Name: secret.Name, OwnerReferences: secret.OwnerReferences}
+	if _, labelled := secret.Labels[infrav1.MoveLabel]; labelled {
+		kept.Labels = moveLabelled
+	}
+	f.Secrets[secret.Name] = &metav1.PartialObjectMetadata{ObjectMeta: kept}
+}
+
 // leftBehind returns what clusterctl would omit without an error: objects with an owner that does not move, and Secrets
 // without owner and label. BMO reports a referenced Secret that does not exist.
 func leftBehind(facts MoveFacts) []Obstacle {

@@ -209,10 +209,7 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	}
 	s.move.Secrets = make(map[string]*metav1.PartialObjectMetadata, len(secrets.Items))
 	for i := range secrets.Items {
-		whole := &secrets.Items[i]
-		s.move.Secrets[whole.Name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: whole.Name, Labels: moveLabelOf(whole.Labels), OwnerReferences: whole.OwnerReferences,
-		}}
+		s.move.AddSecret(&secrets.Items[i])
 	}
 	if err := r.listPools(ctx, s); err != nil {
 		return err
@@ -227,17 +224,6 @@ func (r *Reconciler) listSecrets(ctx context.Context, s *scope) error {
 	s.secretRead = read
 	r.secretReads.Store(client.ObjectKeyFromObject(s.infra), read)
 	return nil
-}
-
-// moveLabelled are the labels that are kept of a Secret that moves. There are thousands of Secrets.
-var moveLabelled = map[string]string{infrav1.MoveLabel: ""}
-
-// moveLabelOf drops all labels but the one that makes clusterctl move a Secret.
-func moveLabelOf(labels map[string]string) map[string]string {
-	if _, moves := labels[infrav1.MoveLabel]; !moves {
-		return nil
-	}
-	return moveLabelled
 }
 
 // secretsBlock returns true if a referenced Secret is missing or would not move, or an IPPool is an obstacle.

@@ -36,11 +36,11 @@ func newMark(name string, folders ...string) (mark, error) {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
-			within, err := filepath.Rel(folder, path)
+			name, err := filepath.Rel(filepath.Dir(folder), path)
 			if err != nil {
 				return err
 			}
-			return addFile(hash, path, filepath.Join(filepath.Base(folder), within))
+			return addFile(hash, path, name)
 		}); err != nil {
 			return mark{}, fmt.Errorf("reading %s: %w", folder, err)
 		}
