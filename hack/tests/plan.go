@@ -31,8 +31,8 @@ type step struct {
 	live bool
 	// beside runs the step at the same time as the previous one.
 	beside bool
-	// yields gives the processors to steps that do not yield.
-	yields bool
+	// nice is the nice value of the session of the step. Steps beside it with a lower value get more processor time.
+	nice int
 	// environment is added to that of this program.
 	environment []string
 	// passed runs after the step has passed. Nil does nothing.
@@ -126,11 +126,12 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	// Each step ends with a few packages that wait most of their time, so steps overlap.
 	result := &tier{name: "test", steps: []step{
 		{
-			name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy(), yields: true,
+			name: "unit tests and stories", packages: plain, parallel: 3, timeout: stepLimit, environment: roomy(),
+			nice: lowestPriority,
 		},
 		{
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit,
-			environment: roomy(), beside: true, yields: true,
+			environment: roomy(), beside: true, nice: lowestPriority,
 		},
 		{
 			name: "keepalived, and the guard with Ironic", packages: slices.Clone(withKeepalived), race: true,
@@ -153,20 +154,21 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the release and the moves on API servers, and then the stories with the label spine: nodes that start
-// use all processors of a small machine for minutes, in which tests beside them miss their time limits. For the same
-// reason the spine has one control-plane node. The nightly tier has three. It runs nothing else if the user chose
-// stories.
+// planE2E runs the stories with the label spine, and beside them the release and the moves on API servers. Nodes use
+// all processors of a small machine while they start, and few of them otherwise, so they go before the steps beside
+// them. The spine has one control-plane node, the nightly tier three. It runs nothing else if the user chose stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		stories := endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)
 		stories.story = chosen.story
 		return &tier{name: "e2e", steps: []step{stories}}
 	}
-	steps := onAPIServer()
-	steps[1].beside = true
-	steps = append(steps, endToEnd("the spine on real nodes", spineLimit, onNodes[:1],
-		"-ginkgo.label-filter=spine", "-e2e.control-planes=1"))
+	steps := []step{endToEnd("the spine on real nodes", spineLimit, onNodes[:1],
+		"-ginkgo.label-filter=spine", "-e2e.control-planes=1")}
+	for _, step := range onAPIServer() {
+		step.beside, step.nice = true, besideNodes
+		steps = append(steps, step)
+	}
 	return &tier{name: "e2e", steps: steps}
 }
 

@@ -20,8 +20,13 @@ import (
 // longLine is the maximum length of a line of output.
 const longLine = 16 << 20
 
-// lowestPriority is the nice value of steps that yield.
-const lowestPriority = 19
+const (
+	// lowestPriority is the nice value of steps that use only what the steps beside them do not need.
+	lowestPriority = 19
+	// besideNodes is the nice value of steps beside nodes. While all need the processors, each of these steps gets a third
+	// of the time of a node: enough to answer within the time limits of its tests.
+	besideNodes = 5
+)
 
 // killAfter is the time for tests to clean up after an interrupt.
 const killAfter = 10 * time.Minute
@@ -170,12 +175,12 @@ func (s step) goTest() []string {
 	return command
 }
 
-// lowerPriority gives a new session the processors that others do not need. The kernel shares processors between
-// sessions first, and applies the priorities of processes only inside of each.
-func lowerPriority(session int) {
+// lowerPriority sets the nice value of a new session. The kernel shares processors between sessions and control groups
+// first, and applies the priorities of processes only inside of each.
+func lowerPriority(session, nice int) {
 	// Without these groups in the kernel, only the priority of the process counts.
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(lowestPriority)), 0)
-	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, lowestPriority)
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(nice)), 0)
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, nice)
 }
 
 // start runs a command and passes its output on. It sends an interrupt, so that tests clean up.
@@ -202,8 +207,8 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 	if err := errors.Join(program.Start(), writer.Close()); err != nil {
 		return err
 	}
-	if s.yields {
-		lowerPriority(program.Process.Pid)
+	if s.nice > 0 {
+		lowerPriority(program.Process.Pid, s.nice)
 	}
 	readErr := read(reader)
 	err = program.Wait()
