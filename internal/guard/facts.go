@@ -31,6 +31,7 @@ type facts struct {
 	beat         time.Time
 	reason       string
 	unusable     error
+	refusal      error
 
 	registry    *prometheus.Registry
 	holder      prometheus.Gauge
@@ -189,6 +190,13 @@ func (f *facts) setUnusable(problem error) {
 	f.valid.Set(asNumber(problem == nil))
 }
 
+// setRefusal stores why keepalived cannot be configured on this node. Nil means that it can.
+func (f *facts) setRefusal(reason error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.refusal = reason
+}
+
 // setBeat records that the guard is alive before it has decided anything.
 func (f *facts) setBeat(now time.Time) {
 	f.mutex.Lock()
@@ -211,6 +219,7 @@ type snapshot struct {
 	fitAndArmed  bool
 	beat         time.Time
 	unusable     error
+	refusal      error
 }
 
 // doubts returns true if the lease of the VIP was renewed so late and so recently that another holder may not have
@@ -232,6 +241,6 @@ func (f *facts) snapshot() snapshot {
 		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
 		doubtedAt: f.doubtedAt, downSince: f.downSince, pending: f.pending,
 		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
-		fitAndArmed: f.fitAndArmed, beat: f.beat, unusable: f.unusable,
+		fitAndArmed: f.fitAndArmed, beat: f.beat, unusable: f.unusable, refusal: f.refusal,
 	}
 }

@@ -143,6 +143,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
 	page, err := g.pages.render(settings, g.options.Node, seen)
 	g.logOnce("render", "Cannot configure keepalived yet", err)
+	g.facts.setRefusal(err)
 	if err != nil {
 		// An own address may go for a moment; what keepalived has is as good as anything.
 		page.config = g.keeper.Config(wanted.incarnation)

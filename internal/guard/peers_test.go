@@ -2,9 +2,11 @@ package guard_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +46,38 @@ func TestPeersOfTheNode(t *testing.T) {
 	newer.start()
 	eventually(t, generous, "the new node takes part", newer.ready)
 	throughout(t, 4*time.Second, "the older node is heard", heldBy(older, older, newer))
+}
+
+// TestNodeOutsideThePeers starts a node that its peers would ignore. It takes part once its Node has its addresses.
+func TestNodeOutsideThePeers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	member, absent, outside := l.addNode("a"), l.addNode("b"), l.addNode("c")
+	member.configure(vip.ControlPlane, member, absent, outside)
+	outside.configure(vip.ControlPlane, member, absent)
+	for _, n := range []*node{member, outside} {
+		n.startAPIServer()
+		n.startIronic()
+		n.annotate("true")
+		n.start()
+	}
+	eventually(t, patient, "the member claims the VIP", heldBy(member, member, outside))
+	eventually(t, generous, "the readiness probe says why the other node refuses", func() string {
+		code, body := outside.get("/readyz")
+		wanted := fmt.Sprintf("address %s of the node is not in spec.ironic.vrrp.peers", outside.address4)
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, wanted) {
+			return fmt.Sprint(code, " ", body)
+		}
+		return ""
+	})
+	member.signal(syscall.SIGTERM)
+	eventually(t, generous, "the member gives the VIP up", noHolder(member))
+	throughout(t, 4*time.Second, "the other node does not claim it", noHolder(member, outside))
+	outside.annotateAll(map[string]string{
+		annotated: "true", vip.PeersAnnotation: outside.address4.String() + ", " + outside.address6.String(),
+	})
+	eventually(t, generous, "it takes part", outside.ready)
+	eventually(t, patient, "it claims the VIP", heldBy(outside, member, outside))
 }
 
 func (n *node) annotateAll(annotations map[string]string) {

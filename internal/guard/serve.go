@@ -81,6 +81,8 @@ func (f *facts) ready(now time.Time) error {
 		return fmt.Errorf("the settings cannot be used: %w", current.unusable)
 	case current.seen.Index == 0:
 		return errors.New("the network interface does not exist")
+	case !current.running && current.refusal != nil:
+		return fmt.Errorf("keepalived cannot be configured: %w", current.refusal)
 	case !current.running:
 		return errors.New("keepalived does not run")
 	default:
