@@ -32,6 +32,7 @@ const guardImage = "ghcr.io/metal3-pivot/keepalived-guard"
 type Flags struct {
 	LeaderElect                             bool
 	LeaseDuration, RenewDeadline, Retry     time.Duration
+	LeaseNamespace                          string
 	Namespace, WatchFilter                  string
 	ProfilerAddress, HealthAddress          string
 	ContentionProfiling                     bool
@@ -55,12 +56,14 @@ type Flags struct {
 	Gates                                   featuregate.MutableFeatureGate
 }
 
-// NewFlags returns the defaults. As in CAPM3, the environment sets some of them.
+// NewFlags returns the defaults. As in CAPM3, the environment sets some of them. The lease is in the namespace of the
+// pod, or of its service account if the environment does not name it.
 func NewFlags(getenv func(string) string) *Flags {
 	return &Flags{
-		FastTrack: getenv("CAPM3_FAST_TRACK") == "true",
-		Logs:      logs.NewOptions(),
-		Gates:     featuregate.NewFeatureGate(),
+		LeaseNamespace: getenv("POD_NAMESPACE"),
+		FastTrack:      getenv("CAPM3_FAST_TRACK") == "true",
+		Logs:           logs.NewOptions(),
+		Gates:          featuregate.NewFeatureGate(),
 	}
 }
 

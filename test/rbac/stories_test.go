@@ -141,14 +141,14 @@ func describeLife(i *world) {
 		}}
 		for name, want := range map[string]int{"reader": http.StatusOK, "outsider": http.StatusForbidden} {
 			token := i.token(ctx, name)
-			Expect(installation.Status(ctx, insecure, "https://"+i.metrics+"/metrics", token)).To(Equal(want), name)
+			Expect(installation.Status(ctx, insecure, "https://"+i.manager.Metrics+"/metrics", token)).To(Equal(want), name)
 		}
 	})
 
 	It("offers HTTP/2 neither for webhooks nor for metrics", func(ctx context.Context) {
 		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}
 		webhooks := net.JoinHostPort(i.server.Webhook.Host, strconv.Itoa(i.server.Webhook.Port))
-		for _, address := range []string{webhooks, i.metrics} {
+		for _, address := range []string{webhooks, i.manager.Metrics} {
 			connection, err := dialer.DialContext(ctx, "tcp", address)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(connection.Close)

@@ -8,7 +8,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -31,9 +34,7 @@ type world struct {
 	server    *env.Server
 	role      *rbacv1.ClusterRole
 	namespace string
-
-	// metrics is the address of the metrics.
-	metrics string
+	manager   *installation.Manager
 }
 
 var _ = Describe("The manager", Ordered, func() {
@@ -56,14 +57,25 @@ var _ = Describe("The manager", Ordered, func() {
 		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")
-		manager := installation.Run(ctx, i.server, config)
-		DeferCleanup(manager.Stop)
-		i.metrics = manager.Metrics
+		i.manager = installation.Run(ctx, i.server, config)
+		DeferCleanup(i.manager.Stop)
 	})
 
 	describeLife(i)
 	describeUpgrade(i)
 	describeOwners(i)
+
+	It("releases its lease when it ends, so that the next manager does not wait for it", func(ctx context.Context) {
+		held := func() string {
+			var lease coordinationv1.Lease
+			key := client.ObjectKey{Namespace: installation.Namespace, Name: "controller-leader-election-capm3"}
+			Expect(i.server.Client.Get(ctx, key, &lease)).To(Succeed())
+			return ptr.Deref(lease.Spec.HolderIdentity, "")
+		}
+		Expect(held()).NotTo(BeEmpty())
+		i.manager.Stop()
+		Expect(held()).To(BeEmpty())
+	})
 
 	It("sends no request that is refused", func() {
 		requests := i.requests()

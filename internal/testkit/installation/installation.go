@@ -1,6 +1,5 @@
-// Package installation runs the manager of this provider in the process of a test, with the RBAC rules of a release.
-//
-// It does not run leader election, which has a role of its own.
+// Package installation runs the manager of this provider in the process of a test, with the RBAC rules and the leader
+// election of a release.
 package installation
 
 import (
@@ -14,27 +13,39 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 )
 
-// User is the manager for the API server.
-const User = "system:serviceaccount:capm3-system:capm3-manager"
+const (
+	// Namespace is the namespace of the manager.
+	Namespace = "capm3-system"
+
+	// User is the manager for the API server.
+	User = "system:serviceaccount:" + Namespace + ":capm3-manager"
+)
 
 // Role creates a ClusterRole of a release from a file in config/rbac. The role of the manager is in role.yaml.
 func Role(ctx context.Context, server *env.Server, file string) *rbacv1.ClusterRole {
 	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", file))
-	Expect(err).NotTo(HaveOccurred())
 	role := &rbacv1.ClusterRole{}
-	Expect(yaml.UnmarshalStrict(content, role)).To(Succeed())
+	read(server, file, role)
 	Expect(server.Client.Create(ctx, role)).To(Succeed())
 	return role
+}
+
+func read(server *env.Server, file string, into any) {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(server.Root(), "config", "rbac", file))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(yaml.UnmarshalStrict(content, into)).To(Succeed())
 }
 
 // Bind binds a role to a subject.
@@ -47,10 +58,21 @@ func Bind(ctx context.Context, server *env.Server, role string, subject rbacv1.S
 	})).To(Succeed())
 }
 
-// Config binds the role to the user of the manager and returns the configuration of this user.
+// Config binds the role and that of the leader election to the user of the manager, and returns the configuration of
+// this user.
 func Config(ctx context.Context, server *env.Server, role *rbacv1.ClusterRole) *rest.Config {
 	GinkgoHelper()
-	Bind(ctx, server, role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User})
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User}
+	Bind(ctx, server, role.Name, user)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+	Expect(client.IgnoreAlreadyExists(server.Client.Create(ctx, namespace))).To(Succeed())
+	election, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	read(server, "leader_election_role.yaml", election)
+	read(server, "leader_election_role_binding.yaml", binding)
+	election.Namespace, binding.Namespace, binding.Subjects = Namespace, Namespace, []rbacv1.Subject{user}
+	for _, object := range []client.Object{election, binding} {
+		Expect(server.Client.Create(ctx, object)).To(Succeed())
+	}
 	config, err := server.User(User)
 	Expect(err).NotTo(HaveOccurred())
 	return config
@@ -97,10 +119,11 @@ func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager 
 		webhooks, err = server.NewWebhookServer("manager")
 		Expect(err).NotTo(HaveOccurred())
 	}
-	settings := app.NewFlags(func(string) string { return "" })
+	settings := app.NewFlags(func(name string) string { return map[string]string{"POD_NAMESPACE": Namespace}[name] })
 	set := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	settings.Add(set)
 	Expect(set.Parse([]string{
+		"--leader-elect",
 		"--health-addr=" + health,
 		"--diagnostics-address=" + metrics,
 		fmt.Sprintf("--webhook-port=%d", webhooks.Port),
