@@ -482,10 +482,13 @@ func (w *world) observed(ctx context.Context, names ...string) {
 		}
 	}
 	for _, name := range names {
-		// BMO first registers a host with the current Secret.
-		secret := &corev1.Secret{}
-		Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
-		w.eventually(ctx, name, HaveField("Status.GoodCredentials.Version", secret.ResourceVersion))
+		// BMO first registers a host with the current Secret, which it may change before.
+		Eventually(func(g Gomega) {
+			secret, host := &corev1.Secret{}, &bmov1alpha1.BareMetalHost{}
+			g.Expect(w.here.client.Get(ctx, w.key(name+"-bmc"), secret)).To(Succeed())
+			g.Expect(w.here.client.Get(ctx, w.key(name), host)).To(Succeed())
+			g.Expect(host.Status.GoodCredentials.Version).To(Equal(secret.ResourceVersion), "host %s", name)
+		}).Should(Succeed())
 	}
 	for _, name := range names {
 		node, seen := w.namespace+"~"+name, 0
