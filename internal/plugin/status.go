@@ -109,10 +109,11 @@ func (c *statusCommand) follow(ctx context.Context, report func(view) error) (in
 	}
 	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
-	for {
+	// The timeout does not bound the first view.
+	for bound := ctx; ; bound = limited {
 		// The view has the error of a side that does not answer.
-		seen, _ := c.look(limited)
-		if limited.Err() == nil {
+		seen, _ := c.look(bound)
+		if bound.Err() == nil {
 			if err := report(seen); err != nil {
 				return exitBlind, err
 			}

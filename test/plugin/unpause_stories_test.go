@@ -87,7 +87,7 @@ func describeUnpausing(c *clusters) {
 			build.Labels(map[string]string{clusterv1.ClusterNameLabel: "other"}), build.InNamespace(w.namespace),
 			build.Consumed(build.Metal3Machine("parked", "other", build.InNamespace(w.namespace)))))
 		w.pause(ctx)
-		Expect(alone(ctx, w, "unpause --cluster cluster --timeout 1s")).To(end(0, "Unpaused Cluster cluster",
+		Expect(alone(ctx, w, "unpause --cluster cluster --timeout 30s")).To(end(0, "Unpaused Cluster cluster",
 			"Resuming: 1 of 1 hosts", "Other Clusters keep 1 host paused: parked", "Done."))
 		Expect(w.isPaused(ctx)).To(BeFalse())
 		Expect(w.client.Get(ctx, w.key("other"), other)).To(Succeed())
