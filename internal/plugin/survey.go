@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -217,24 +218,36 @@ func (c *cluster) readProviders(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// listers is the number of kinds that are listed at the same time. The first list of a kind may take a second or more,
+// because the API server prepares a kind when it is first used.
+const listers = 8
+
 // readObjects reads the metadata of all objects that could move. It does not read the content of Secrets.
 func (c *cluster) readObjects(ctx context.Context, s *scope) error {
-	s.objects = map[schema.GroupKind]belongings{}
+	kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}
 	for _, kind := range s.definitions {
-		if !kind.moves() {
-			continue
+		if kind.moves() {
+			kinds = append(kinds, kind.Kind.WithVersion(kind.Storage))
 		}
-		found, err := c.list(ctx, kind.Kind.WithVersion(kind.Storage), s.namespace)
-		if err != nil {
-			return err
-		}
-		s.objects[kind.Kind] = byName(found)
 	}
-	secrets, err := c.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), s.namespace)
-	if err != nil {
+	found := make([]belongings, len(kinds))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(listers)
+	for i, kind := range kinds {
+		work.Go(func() error {
+			listed, err := c.list(ctx, kind, s.namespace)
+			found[i] = byName(listed)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
 		return err
 	}
-	s.secrets = byName(secrets)
+	s.objects = map[schema.GroupKind]belongings{}
+	for i, kind := range kinds[1:] {
+		s.objects[kind.GroupKind()] = found[i+1]
+	}
+	s.secrets = found[0]
 	return nil
 }
 
