@@ -31,9 +31,7 @@ func TestPeersOfTheNode(t *testing.T) {
 	older.annotateAll(map[string]string{annotated: "true", vip.PeersAnnotation: "not an address"})
 	eventually(t, generous, "an invalid address is reported",
 		older.logs("Cannot use the annotation "+vip.PeersAnnotation+" of the Node"))
-	older.annotateAll(map[string]string{
-		annotated: "true", vip.PeersAnnotation: newer.address4.String() + ", " + newer.address6.String(),
-	})
+	older.addPeer(newer)
 	for _, address := range []netip.Addr{newer.address4, newer.address6} {
 		eventually(t, generous, "keepalived of the older node has the new peer", func() string {
 			content, err := os.ReadFile(older.path("run", "keepalived", "keepalived.conf"))
@@ -73,11 +71,16 @@ func TestNodeOutsideThePeers(t *testing.T) {
 	member.signal(syscall.SIGTERM)
 	eventually(t, generous, "the member gives the VIP up", noHolder(member))
 	throughout(t, 4*time.Second, "the other node does not claim it", noHolder(member, outside))
-	outside.annotateAll(map[string]string{
-		annotated: "true", vip.PeersAnnotation: outside.address4.String() + ", " + outside.address6.String(),
-	})
+	outside.addPeer(outside)
 	eventually(t, generous, "it takes part", outside.ready)
 	eventually(t, patient, "it claims the VIP", heldBy(outside, member, outside))
+}
+
+// addPeer annotates the Node with the addresses of a peer. The Node stays armed.
+func (n *node) addPeer(peer *node) {
+	n.annotateAll(map[string]string{
+		annotated: "true", vip.PeersAnnotation: peer.address4.String() + ", " + peer.address6.String(),
+	})
 }
 
 func (n *node) annotateAll(annotations map[string]string) {
