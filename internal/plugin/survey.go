@@ -224,30 +224,33 @@ const listers = 8
 
 // readObjects reads the metadata of all objects that could move. It does not read the content of Secrets.
 func (c *cluster) readObjects(ctx context.Context, s *scope) error {
-	kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}
+	var kinds []schema.GroupVersionKind
 	for _, kind := range s.definitions {
 		if kind.moves() {
 			kinds = append(kinds, kind.Kind.WithVersion(kind.Storage))
 		}
 	}
-	found := make([]belongings, len(kinds))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(listers)
-	for i, kind := range kinds {
+	read := func(kind schema.GroupVersionKind, into *belongings) {
 		work.Go(func() error {
 			listed, err := c.list(ctx, kind, s.namespace)
-			found[i] = byName(listed)
+			*into = byName(listed)
 			return err
 		})
+	}
+	read(corev1.SchemeGroupVersion.WithKind("Secret"), &s.secrets)
+	found := make([]belongings, len(kinds))
+	for i, kind := range kinds {
+		read(kind, &found[i])
 	}
 	if err := work.Wait(); err != nil {
 		return err
 	}
 	s.objects = map[schema.GroupKind]belongings{}
-	for i, kind := range kinds[1:] {
-		s.objects[kind.GroupKind()] = found[i+1]
+	for i, kind := range kinds {
+		s.objects[kind.GroupKind()] = found[i]
 	}
-	s.secrets = found[0]
 	return nil
 }
 
