@@ -95,8 +95,8 @@ type IronicPrometheusExporter struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// bindAddress is the address of the nodes that the exporter listens on, without authentication. 0.0.0.0 and :: mean
-	// all addresses. Defaults to 127.0.0.1.
+	// bindAddress is the address that the exporter listens on, without authentication: 0.0.0.0 for all IPv4 addresses of
+	// the node, :: for all addresses, or a loopback address. Defaults to 127.0.0.1.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	BindAddress string `json:"bindAddress,omitempty"`

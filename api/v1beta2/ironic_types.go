@@ -305,11 +305,11 @@ type IronicDHCP struct {
 	// +required
 	RangeEnd string `json:"rangeEnd"`
 
-	// gateway for the hosts. Empty means no gateway.
+	// gateway for the hosts. Empty means no gateway. With IPv6, routers announce themselves.
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 
-	// dns servers for the hosts. Empty means no DNS server.
+	// dns servers for the hosts, with addresses of the family of the range. Empty means no DNS server.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8

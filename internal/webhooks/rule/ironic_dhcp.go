@@ -21,10 +21,10 @@ func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork)
 	if dhcp == nil {
 		return nil
 	}
-	errs := nameServers(path.Child("dns"), dhcp.DNS)
+	first, wrong := readRange(path, dhcp.RangeBegin, dhcp.RangeEnd)
+	errs := nameServers(path.Child("dns"), dhcp.DNS, first.begin)
 	errs = append(errs, lease(path.Child("leaseTime"), dhcp)...)
 	errs = append(errs, reservations(path, dhcp, networks)...)
-	first, wrong := readRange(path, dhcp.RangeBegin, dhcp.RangeEnd)
 	if len(wrong) > 0 {
 		return append(errs, wrong...)
 	}
@@ -52,6 +52,9 @@ func readRange(path *field.Path, first, last string) (addressRange, field.ErrorL
 	return addressRange{path, begin, end}, Refusals(beginErr, endErr).Errors
 }
 
+// minPrefix is the minimum length of the prefix of an IPv6 network for dnsmasq.
+const minPrefix = 64
+
 // check validates the range with its network, which has the given name, and the VIP.
 func (r addressRange) check(within virtualNetwork, name string) field.ErrorList {
 	var errs field.ErrorList
@@ -69,6 +72,10 @@ func (r addressRange) check(within virtualNetwork, name string) field.ErrorList 
 	case r.end.Less(r.begin):
 		return field.ErrorList{field.Invalid(last, r.end.String(),
 			fmt.Sprintf("comes before rangeBegin %s; swap them", r.begin))}
+	case r.begin.Is6() && within.network.Bits() < minPrefix:
+		return field.ErrorList{field.Invalid(first, r.begin.String(), fmt.Sprintf(
+			"is in %s, which is larger than dnsmasq can serve; use a network with a prefix of %d or longer",
+			within.network, minPrefix))}
 	case r.overlaps(addressRange{begin: within.address, end: within.address}):
 		return field.ErrorList{field.Invalid(first, r.begin.String(), fmt.Sprintf(
 			"begins a range up to %s that contains the address %s of Ironic itself; choose a range beside it",
@@ -118,10 +125,6 @@ func extraRange(path *field.Path, extra infrav1.IronicDHCPRange, virtual netip.A
 		return own, errs
 	}
 	errs = own.check(within, "networkCIDR "+within.network.String())
-	if extra.GatewayAddress != "" && virtual.Is6() {
-		return own, append(errs, field.Invalid(path.Child("gatewayAddress"), extra.GatewayAddress,
-			"cannot be handed out over IPv6; omit it and let the router announce itself"))
-	}
 	return own, append(errs, gateway(path.Child("gatewayAddress"), extra.GatewayAddress, within)...)
 }
 
@@ -133,6 +136,9 @@ func gateway(path *field.Path, value string, virtual virtualNetwork) field.Error
 	switch {
 	case err != nil:
 		return field.ErrorList{err}
+	case virtual.address.Is6():
+		return field.ErrorList{field.Invalid(path, value,
+			"cannot be handed out over IPv6; omit it and let the router announce itself")}
 	case !virtual.network.Contains(address):
 		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
 			"is not in %s, the network of the range; give a gateway that its addresses can reach", virtual.network))}
@@ -144,11 +150,18 @@ func gateway(path *field.Path, value string, virtual virtualNetwork) field.Error
 	}
 }
 
-func nameServers(path *field.Path, values []string) field.ErrorList {
+// nameServers validates the DNS servers of a range. A range that is invalid itself has no address family.
+func nameServers(path *field.Path, values []string, begin netip.Addr) field.ErrorList {
 	var errs field.ErrorList
 	for i, value := range values {
-		if _, err := nodeAddress(path.Index(i), value); err != nil {
+		address, err := nodeAddress(path.Index(i), value)
+		switch {
+		case err != nil:
 			errs = append(errs, err)
+		case begin.IsValid() && address.Is4() != begin.Is4():
+			errs = append(errs, field.Invalid(path.Index(i), value, fmt.Sprintf(
+				"is an %s address and the range has %s addresses; list only DNS servers with %[2]s addresses",
+				Family(address), Family(begin))))
 		}
 	}
 	return errs

@@ -213,8 +213,14 @@ func exporter(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	var errs field.ErrorList
 	described := ironic.PrometheusExporter
 	if described.BindAddress != "" {
-		if _, err := Address(path.Child("bindAddress"), described.BindAddress); err != nil {
+		at := path.Child("bindAddress")
+		address, err := Address(at, described.BindAddress)
+		switch {
+		case err != nil:
 			errs = append(errs, err)
+		case !address.IsUnspecified() && !address.IsLoopback():
+			errs = append(errs, field.Invalid(at, described.BindAddress,
+				"is not an address of every node, and the exporter runs on each; use 0.0.0.0, :: or 127.0.0.1"))
 		}
 	}
 	interval := described.SensorCollectionInterval

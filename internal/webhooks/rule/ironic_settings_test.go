@@ -217,6 +217,14 @@ func TestIronicExporter(t *testing.T) {
 					"own port",
 			},
 		},
+		"on the VIP": {
+			reason: "the exporter of a standby could not start",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.PrometheusExporter = infrav1.IronicPrometheusExporter{Enabled: &on, BindAddress: "172.22.0.2"}
+			},
+			want: []string{`ironic.prometheusExporter.bindAddress: Invalid value: "172.22.0.2": is not an address of every ` +
+				"node, and the exporter runs on each; use 0.0.0.0, :: or 127.0.0.1"},
+		},
 		"port of the guard": {
 			reason: "the guard runs on each node",
 			change: func(ironic *infrav1.Ironic) {

@@ -37,7 +37,7 @@ func dualStack() *infrav1.Ironic {
 		Standby:              infrav1.StandbyWarm,
 		DHCP: &infrav1.IronicDHCP{
 			RangeBegin: "172.22.0.100", RangeEnd: "172.22.0.200", Gateway: "172.22.0.1",
-			DNS: []string{"172.22.0.1", "2001:db8::53"}, LeaseTime: lasting(2 * time.Minute),
+			DNS: []string{"172.22.0.1", "192.0.2.53"}, LeaseTime: lasting(2 * time.Minute),
 		},
 		CredentialsRef: &corev1.LocalObjectReference{Name: "credentials"},
 		TLSRef:         &corev1.LocalObjectReference{Name: "tls"},
@@ -375,6 +375,31 @@ func TestIronicDHCP(t *testing.T) {
 				`ironic.dhcp.gateway: Invalid value: "172.23.0.1": is not in 172.22.0.0/24, the network of the range; give ` +
 					"a gateway that its addresses can reach",
 			},
+		},
+		"name server of the other family": {
+			reason: "DHCP of IPv4 has no option for it",
+			change: func(ironic *infrav1.Ironic) { ironic.DHCP.DNS = []string{"172.22.0.1", "fd00:22::1"} },
+			want: []string{`ironic.dhcp.dns[1]: Invalid value: "fd00:22::1": is an IPv6 address and the range has IPv4 ` +
+				"addresses; list only DNS servers with IPv4 addresses"},
+		},
+		"gateway over IPv6": {
+			reason: "DHCPv6 has no such option",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP = &infrav1.IronicDHCP{
+					RangeBegin: "fd00:22::100", RangeEnd: "fd00:22::200", Gateway: "fd00:22::1",
+				}
+			},
+			want: []string{`ironic.dhcp.gateway: Invalid value: "fd00:22::1": cannot be handed out over IPv6; omit it and ` +
+				"let the router announce itself"},
+		},
+		"large network of IPv6": {
+			reason: "dnsmasq does not start with it",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Endpoint.CIDRs = []string{"172.22.0.0/24", "fd00:22::/48"}
+				ironic.DHCP = &infrav1.IronicDHCP{RangeBegin: "fd00:22::100", RangeEnd: "fd00:22::200"}
+			},
+			want: []string{`ironic.dhcp.rangeBegin: Invalid value: "fd00:22::100": is in fd00:22::/48, which is larger ` +
+				"than dnsmasq can serve; use a network with a prefix of 64 or longer"},
 		},
 		"gateway that is no address": {
 			reason: "an invalid address",
