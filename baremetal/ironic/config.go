@@ -66,6 +66,9 @@ const (
 	KernelFile  = "ironic-python-agent.kernel"
 	RamdiskFile = "ironic-python-agent.initramfs"
 
+	// imagesFolder is where the downloader stores them, in the containers.
+	imagesFolder = "/shared/html/images/"
+
 	// agentFiles is the beginning of their names, and of the file with the ETag of a download.
 	agentFiles = "ironic-python-agent"
 

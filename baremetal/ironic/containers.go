@@ -166,11 +166,10 @@ func (c Config) downloads() []corev1.Container {
 // start without a network. The downloader would request a newer version, and fail without a network. The web server
 // does not serve the record with the SHA-256 of the files.
 func (c Config) download(name, files, folders string, from RamdiskSource) corev1.Container {
-	const images = "/shared/html/images/"
 	container := c.container(name, c.Images.Downloader, "20m", "64Mi")
 	container.Command = []string{
-		tool, "download", "--image=" + images + files + ".kernel", "--image=" + images + files + ".initramfs",
-		"--stale=" + images + files + ".headers", "--stale=" + images + folders, "--scratch=/shared/tmp",
+		tool, "download", "--image=" + imagesFolder + files + ".kernel", "--image=" + imagesFolder + files + ".initramfs",
+		"--stale=" + imagesFolder + files + ".headers", "--stale=" + imagesFolder + folders, "--scratch=/shared/tmp",
 		"--record=/shared/" + files + ".sha256",
 	}
 	for _, sum := range []string{from.KernelChecksum, from.RamdiskChecksum} {
@@ -250,6 +249,26 @@ func (r Ramdisk) environment() []corev1.EnvVar {
 	}
 	if r.SSHKey != "" {
 		variables = append(variables, corev1.EnvVar{Name: "IRONIC_RAMDISK_SSH_KEY", Value: escaped(r.SSHKey)})
+	}
+	return append(variables, r.defaults()...)
+}
+
+// defaults returns the variables that select the ramdisk without architecture for machines of each architecture that
+// has none of its own. With one ramdisk of an architecture, inspector.ipxe selects no other ramdisk for UEFI machines.
+func (r Ramdisk) defaults() []corev1.EnvVar {
+	if len(r.Others) == 0 {
+		return nil
+	}
+	var variables []corev1.EnvVar
+	for _, architecture := range []string{"x86_64", "aarch64"} {
+		isOwn := func(other OtherRamdisk) bool { return other.Architecture == architecture }
+		if slices.ContainsFunc(r.Others, isOwn) {
+			continue
+		}
+		suffix := strings.ToUpper(architecture)
+		variables = append(variables,
+			corev1.EnvVar{Name: "DEPLOY_KERNEL_URL_" + suffix, Value: "file://" + imagesFolder + KernelFile},
+			corev1.EnvVar{Name: "DEPLOY_RAMDISK_URL_" + suffix, Value: "file://" + imagesFolder + RamdiskFile})
 	}
 	return variables
 }

@@ -58,10 +58,13 @@ func namesInTheTable(t *testing.T) []string {
 	return names
 }
 
-// inTable returns a variable as the table names it: the table has one row for options of ironic.conf, and names
-// variables of a proxy in lower case.
+// inTable returns a variable as the table names it: the table has one row for options of ironic.conf and one for
+// ramdisks of architectures, and names variables of a proxy in lower case.
 func inTable(name string) string {
+	variable, _, ofArchitecture := strings.Cut(name, "_URL_")
 	switch {
+	case ofArchitecture:
+		return variable + "_URL_<ARCH>"
 	case strings.HasPrefix(name, "OS_"):
 		return "OS_<GROUP>__<NAME>"
 	case strings.HasSuffix(strings.ToLower(name), "_proxy"):

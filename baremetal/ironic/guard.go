@@ -14,7 +14,8 @@ import "strings"
 //	                                              run a program for one term of the VIP: delete files of earlier terms,
 //	                                              stop the program while the VIP is away, kill it and fail at the end of
 //	                                              the term, and start it again, with the variables, when it ends in its
-//	                                              term; with --while-vip, start it when the node gets the VIP
+//	                                              term; with --while-vip, start it when the node gets the VIP; with
+//	                                              --until-lost=false, for a node without a guard, only delete the files
 //	prepare  --install=DIRECTORY [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
 //	                                              copy the program, for containers of other images, create directories
 //	                                              and copies of files for a user, and remove the permissions of others

@@ -69,7 +69,7 @@ func full() ironic.Config {
 			{Architecture: "aarch64", Flavor: "debian-arm64", Source: ironic.RamdiskSource{
 				BaseURL: "https://images.example/arm", KernelChecksum: strings.Repeat("0c", 32), RamdiskChecksum: strings.Repeat("0d", 32),
 			}},
-			{Architecture: "x86_64", Flavor: "debian-x86"},
+			{Architecture: "ppc64le", Flavor: "debian-ppc"},
 		},
 		KernelParameters: "console=ttyS0 ipa-password=$(cat)", SSHKey: "ssh-ed25519 AAAA operator",
 	}

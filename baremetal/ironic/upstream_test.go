@@ -319,14 +319,17 @@ func isReadElsewhere(name string) bool {
 	case strings.HasPrefix(name, "OS_"):
 		// oslo.config reads them in Ironic itself.
 		return true
+	case strings.HasPrefix(name, "DEPLOY_"):
+		// The scripts name only their beginning. TestImageFindsTheRamdisksOfArchitectures tests them.
+		return true
 	default:
 		// Python and curl read them.
 		return strings.HasSuffix(strings.ToLower(name), "_proxy")
 	}
 }
 
-// TestImageFindsTheRamdisksOfArchitectures runs the function of the image that selects ramdisks, with the files that the
-// pods download.
+// TestImageFindsTheRamdisksOfArchitectures runs the function of the image that selects ramdisks, with the files and the
+// variables of the pods. Without an own ramdisk for x86_64, these machines get the default one.
 func TestImageFindsTheRamdisksOfArchitectures(t *testing.T) {
 	upstream(t, func(image source) {
 		t := image.t
@@ -335,36 +338,63 @@ func TestImageFindsTheRamdisksOfArchitectures(t *testing.T) {
 		if function == "" {
 			t.Fatal("ironic-common.sh has no function detect_ipa_by_arch")
 		}
+		pods, err := ironic.Pods(full())
+		if err != nil {
+			t.Fatal(err)
+		}
 		local := t.TempDir()
-		writeDownloads(t, folder, local)
+		writeDownloads(t, pods, folder, local)
 		script := strings.ReplaceAll(function, folder, local) + "\ndetect_ipa_by_arch\n" +
 			`printf '%s\n' "$DEPLOY_KERNEL_URL" "$DEPLOY_KERNEL_BY_ARCH" "$DEPLOY_RAMDISK_BY_ARCH"`
-		output, err := exec.CommandContext(t.Context(), "bash", "-euc", script).CombinedOutput()
+		command := exec.CommandContext(t.Context(), "bash", "-euc", script)
+		command.Env = deployVariables(t, pods, folder, local)
+		output, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}
 		got := strings.Fields(strings.ReplaceAll(string(output), local, folder))
-		for i, kind := range []string{"", "kernel", "initramfs"} {
-			for _, architecture := range []string{"aarch64", "x86_64"} {
-				want := fmt.Sprintf("%s:file://%s/ironic-python-agent_%s.%s", architecture, folder, architecture, kind)
-				if i == 0 {
-					want = "file://" + folder + "/" + ironic.KernelFile
-				}
-				if len(got) != 3 || !strings.Contains(got[i], want) {
-					t.Errorf("the image selects %q, and %s is missing", got, want)
-				}
+		want := []string{"file://" + folder + "/" + ironic.KernelFile}
+		for _, kind := range []string{"kernel", "initramfs"} {
+			var selected []string
+			for _, one := range []struct{ architecture, suffix string }{
+				{"aarch64", "_aarch64"}, {"ppc64le", "_ppc64le"}, {"x86_64", ""},
+			} {
+				selected = append(selected, fmt.Sprintf("%s:file://%s/ironic-python-agent%s.%s",
+					one.architecture, folder, one.suffix, kind))
 			}
+			want = append(want, strings.Join(selected, ","))
+		}
+		for i := range got {
+			// The image lists architectures in any order.
+			words := strings.Split(got[i], ",")
+			slices.Sort(words)
+			got[i] = strings.Join(words, ",")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the image selects (-want, +got):\n%s", diff)
 		}
 	})
 }
 
-// writeDownloads creates an empty file for each file that the pods download into a folder of the image.
-func writeDownloads(t *testing.T, folder, local string) {
+// deployVariables returns the variables of the web server of the image that select ramdisks in a folder.
+func deployVariables(t *testing.T, pods []*corev1.Pod, folder, local string) []string {
 	t.Helper()
-	pods, err := ironic.Pods(full())
-	if err != nil {
-		t.Fatal(err)
+	var variables []string
+	for _, pod := range pods {
+		for _, container := range pod.Spec.Containers {
+			for _, variable := range container.Env {
+				if container.Name == "httpd" && strings.HasPrefix(variable.Name, "DEPLOY_") {
+					variables = append(variables, variable.Name+"="+strings.ReplaceAll(variable.Value, folder, local))
+				}
+			}
+		}
 	}
+	return variables
+}
+
+// writeDownloads creates an empty file for each file that the pods download into a folder of the image.
+func writeDownloads(t *testing.T, pods []*corev1.Pod, folder, local string) {
+	t.Helper()
 	var containers []corev1.Container
 	for _, pod := range pods {
 		containers = append(containers, pod.Spec.InitContainers...)

@@ -137,9 +137,13 @@ func (r rendered) cut() (pieces, error) {
 	if dnsmasq, err = r.withOptions(dnsmasq); err != nil {
 		return pieces{}, err
 	}
+	terms, err := withoutTerms(pod)
+	if err != nil {
+		return pieces{}, err
+	}
 	result := pieces{
 		dnsmasq:    dnsmasq,
-		keepalived: []operation{appendTo("containers", guard)},
+		keepalived: []operation{appendTo("containers", guard), terms},
 		dhcp:       []operation{appendTo("containers", dnsmasq)},
 	}
 	var rest []corev1.Volume
@@ -163,6 +167,21 @@ func (r rendered) cut() (pieces, error) {
 	result.base, err = plain(deployment)
 	delete(result.base, "status")
 	return result, err
+}
+
+// withoutTerms lets the gate of Ironic ignore the VIP, because only a guard writes terms, and returns the operation for
+// a pod with a guard. Without a guard, the gate would kill Ironic with its database when the address leaves for a
+// moment, although no other node can have it.
+func withoutTerms(pod *corev1.PodSpec) (operation, error) {
+	const flag = "--until-lost"
+	for i, container := range pod.Containers {
+		if j := slices.Index(container.Command, flag); j >= 0 {
+			container.Command[j] = flag + "=false"
+			at := fmt.Sprintf("/spec/template/spec/containers/%d/command/%d", i, j)
+			return operation{Op: "replace", Path: at, Value: flag}, nil
+		}
+	}
+	return operation{}, fmt.Errorf("the renderer returns no gate with %s: name its replacement", flag)
 }
 
 // take removes a container from the pod, and returns it.

@@ -180,8 +180,11 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
-	if !gate.WhileHere && !gate.UntilLost || flags.NArg() == 0 {
-		return exitUsage, errors.New("--while-vip, --until-lost or both are required, and the program after --")
+	isChosen := false
+	flags.Visit(func(given *flag.Flag) { isChosen = isChosen || given.Name == "while-vip" || given.Name == "until-lost" })
+	if !isChosen || flags.NArg() == 0 {
+		return exitUsage, errors.New("--while-vip, --until-lost or both are required, or --until-lost=false without a " +
+			"guard, and the program after --")
 	}
 	if err := where.find(environment, &gate); err != nil {
 		return exitFailure, err

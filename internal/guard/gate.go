@@ -22,12 +22,13 @@ var errLost = errors.New("the VIP was here and has left, so the program was kill
 
 // Gate runs a program depending on the VIP. It receives changes of addresses from the kernel, within milliseconds.
 //
-//	                     WhileHere            UntilLost                  both
-//	starts the program   with the VIP         at once                    with the VIP
-//	the VIP leaves       sends SIGTERM, and   freezes it until the term  the same
+//	                     WhileHere            UntilLost                  both            none
+//	starts the program   with the VIP         at once                    with the VIP    at once
+//	the VIP leaves       sends SIGTERM, and   freezes it until the term  the same        changes nothing
 //	                     waits for the next   of the VIP is decided
 //
-// A VIP that exists when the gate starts counts as one that arrived.
+// A VIP that exists when the gate starts counts as one that arrived. None is for a node without a guard: nothing else
+// runs the program, so the gate only deletes files.
 type Gate struct {
 	// Interface of the VIP. An interface that does not exist has no VIP.
 	Interface string
@@ -174,7 +175,7 @@ func (p *passage) change(now address.Interface) error {
 		}
 		p.life.began = true
 		return p.follow()
-	case p.child != nil && !here:
+	case p.child != nil && !here && p.WhileHere:
 		p.end()
 	}
 	return nil

@@ -278,6 +278,20 @@ func TestGateUntilLost(t *testing.T) {
 	}
 }
 
+// TestGateWithoutGuard removes and adds the address on a node whose gate has no guard.
+func TestGateWithoutGuard(t *testing.T) {
+	t.Parallel()
+	n := newLab(t).addNode("n")
+	g := n.startGate(true, "echo ready; exec sleep 1000", "--until-lost=false")
+	eventually(t, generous, "the program starts without the address", g.says("ready"))
+	for range 2 {
+		n.arrive()
+		throughout(t, time.Second, "the address is on the node", g.alive)
+		n.leave()
+		throughout(t, time.Second, "the address has left", g.alive)
+	}
+}
+
 // TestGateStartsAfterTheVIP starts a gate after the VIP was added. The VIP can still be lost.
 func TestGateStartsAfterTheVIP(t *testing.T) {
 	t.Parallel()

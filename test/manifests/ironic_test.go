@@ -138,12 +138,16 @@ func TestIronicOverlays(t *testing.T) {
 	cases := map[string]struct {
 		reason     string
 		containers []string
-		endpoint   bool
+		// terms is the flag of the gate of Ironic. Only a guard writes terms.
+		terms    string
+		endpoint bool
 	}{
-		"default":     {reason: "Ironic is external"},
-		"with-ironic": {reason: "Ironic on an address of the node", containers: plain, endpoint: true},
+		"default": {reason: "Ironic is external"},
+		"with-ironic": {
+			reason: "Ironic on an address of the node", containers: plain, terms: "--until-lost=false", endpoint: true,
+		},
 		"with-ironic-keepalived": {
-			reason: "Ironic on a VIP", containers: append(slices.Clone(plain), "guard"), endpoint: true,
+			reason: "Ironic on a VIP", containers: append(slices.Clone(plain), "guard"), terms: "--until-lost", endpoint: true,
 		},
 		"target": {reason: "Ironic is in static pods, with the same VIP", endpoint: true},
 	}
@@ -174,6 +178,9 @@ func TestIronicOverlays(t *testing.T) {
 			pod := find[appsv1.Deployment](t, objects, "Deployment", "metal3-ironic").Spec.Template.Spec
 			if diff := cmp.Diff(tc.containers, containerNames(pod.Containers)); diff != "" {
 				t.Errorf("%s: containers: -want, +got:\n%s", tc.reason, diff)
+			}
+			if command := pod.Containers[0].Command; !slices.Contains(command, tc.terms) {
+				t.Errorf("%s: the command of Ironic is %q, want %s", tc.reason, command, tc.terms)
 			}
 			checkMounts(t, pod)
 		})
