@@ -33,11 +33,15 @@ func SyncPrefixes(annotation string) (prefixes, invalid []string) {
 //	none                value         any but of Kubernetes     removed
 //	none                value         kubernetes.io, k8s.io     none: the kubelet, kubeadm or a cloud provider set it
 //	any                 any           metal3.io/uuid, hostname  none: they identify the Node
-func NodeLabels(prefixes []string, host, node map[string]string) map[string]*string {
+//	any                 any           any, and ofMachine        none: Cluster API sets it, and would set it again
+//
+// ofMachine are the names of the labels that Cluster API copies from the Machine to the Node.
+func NodeLabels(prefixes []string, host, node map[string]string, ofMachine []string) map[string]*string {
 	changes := map[string]*string{}
+	fixed := append(slices.Clone(ofMachine), infrav1.HostUIDLabel, corev1.LabelHostname)
 	synced := func(label string) (ofKubernetes, ok bool) {
 		prefix, _, hasPrefix := strings.Cut(label, "/")
-		if !hasPrefix || label == infrav1.HostUIDLabel || label == corev1.LabelHostname {
+		if !hasPrefix || slices.Contains(fixed, label) {
 			return false, false
 		}
 		return isOfKubernetes(prefix), slices.Contains(prefixes, prefix)

@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,8 +52,12 @@ func TestNodeLabels(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, host.NodeLabels(tc.prefixes, tc.host, tc.node)); diff != "" {
+			if diff := cmp.Diff(tc.want, host.NodeLabels(tc.prefixes, tc.host, tc.node, nil)); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
+			}
+			all := slices.AppendSeq(slices.Collect(maps.Keys(tc.host)), maps.Keys(tc.node))
+			if changes := host.NodeLabels(tc.prefixes, tc.host, tc.node, all); len(changes) > 0 {
+				t.Errorf("Cluster API sets all labels, and %v change", changes)
 			}
 		})
 	}

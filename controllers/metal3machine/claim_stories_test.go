@@ -109,8 +109,10 @@ func describeClaims(s *suite) {
 		w.metal3Machine(ctx, owner, stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.UserData = &corev1.SecretReference{Name: "own"}
 		}))
-		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.DataSecretMissingReason,
-			"Secret own, which spec.userData names, does not exist. Create it"))
+		for _, condition := range []string{infrav1.HostAssociatedCondition, infrav1.ReadyCondition} {
+			w.eventually(ctx, "machine", condition, stage.IsFalseBecause(infrav1.DataSecretMissingReason,
+				"Secret own, which spec.userData names, does not exist. Create it"))
+		}
 		Expect(w.getHost(ctx, Default, "host").Spec.ConsumerRef).To(BeNil(), "without the Secret, BMO does not provision it")
 		w.dataSecrets(ctx, "own")
 		w.associated(ctx, "machine")

@@ -38,7 +38,7 @@ type Clusters interface {
 type Nodes interface {
 	Find(ctx context.Context, cluster types.NamespacedName, query workload.Query) (host.NodeFacts, error)
 	SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error
-	Labels(ctx context.Context, cluster types.NamespacedName, node string) (map[string]string, bool, error)
+	Labels(ctx context.Context, cluster types.NamespacedName, node string) (workload.NodeLabels, bool, error)
 	SetLabels(ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string) error
 	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
 }
@@ -145,7 +145,7 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 		associated.Stage(r.waitForBootstrapData),
 		associated.Stage(r.checkSpec),
 		associated.Stage(r.injectEndpoint),
-		dataReady.Stage(r.requireSecrets),
+		associated.Stage(r.requireSecrets),
 		associated.Stage(r.claimHost),
 		associated.Stage(r.releaseSurplus),
 		dataReady.Stage(r.claimData),

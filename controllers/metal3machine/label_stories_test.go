@@ -148,6 +148,22 @@ func describeLabels(s *suite) {
 		Expect(values).NotTo(ContainElement("8"))
 	})
 
+	It("does not change labels that Cluster API copies from the Machine", func(ctx context.Context) {
+		const pool = "node.cluster.x-k8s.io/pool"
+		w, node, _ := labelled(ctx, "rack.example.com", nil)
+		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))
+		stage.Change(ctx, w.client, client.ObjectKeyFromObject(node), &corev1.Node{}, func(node *corev1.Node) {
+			node.Labels[pool] = "a"
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, clusterv1.LabelsFromMachineAnnotation, pool)
+		})
+		w.setPrefixes(ctx, "rack.example.com,node.cluster.x-k8s.io")
+		change(ctx, w, func(labels map[string]string) {
+			labels[rack], labels["node.cluster.x-k8s.io/row"] = "8", "b"
+		})
+		w.labels(ctx, node, And(HaveKeyWithValue(rack, "8"), HaveKeyWithValue("node.cluster.x-k8s.io/row", "b"),
+			HaveKeyWithValue(pool, "a")))
+	})
+
 	It("does not change the Node of a paused Metal3Cluster", func(ctx context.Context) {
 		w, node, watched := labelled(ctx, "rack.example.com", nil)
 		w.labels(ctx, node, HaveKeyWithValue(rack, "7"))

@@ -49,7 +49,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 	case !found:
 		return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf("Waiting for Node %s", node)), nil
 	}
-	changes := host.NodeLabels(prefixes, s.host.Labels, labels)
+	changes := host.NodeLabels(prefixes, s.host.Labels, labels.All, labels.OfMachine)
 	if len(changes) == 0 {
 		return outcome.Done(), nil
 	}

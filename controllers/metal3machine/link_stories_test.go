@@ -166,6 +166,38 @@ func describeLinks(s *suite) {
 		ignores(ctx, w)
 	})
 
+	It("sets its provider ID on a Node with a host name that another host no longer has", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host")
+		twin := w.host(ctx, "twin", build.Consumed(w.named("neighbour")), stage.With(func(twin *bmov1alpha1.BareMetalHost) {
+			twin.Status.HardwareDetails.Hostname = "host"
+		}))
+		w.provision(ctx)
+		node := w.node(ctx, "node", "", map[string]string{corev1.LabelHostname: "host"})
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "other hosts have it too"))
+		changeStatus(ctx, w, twin.Name, twin, func(twin *bmov1alpha1.BareMetalHost) {
+			twin.Status.HardwareDetails.Hostname = "another"
+		})
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+	})
+
+	It("sets its provider ID on a Node with the UID of another host when that host is deleted", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		w.host(ctx, "host")
+		other := w.host(ctx, "other", build.Consumed(w.named("neighbour")))
+		w.provision(ctx)
+		node := w.node(ctx, "node", "", map[string]string{
+			corev1.LabelHostname: "host", infrav1.HostUIDLabel: string(other.UID),
+		})
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition,
+			stage.IsFalseBecause(infrav1.WaitingForNodeReason, "its label names another host"))
+		Expect(w.client.Delete(ctx, other)).To(Succeed())
+		linked(ctx, w)
+		Expect(w.nodeID(ctx, node)).To(Equal(w.providerID("host", "machine")))
+	})
+
 	It("ignores a Node with the host name of its host that is older than its system", func(ctx context.Context) {
 		w := s.connectedWorld(ctx)
 		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")), ofCluster(clusterName),

@@ -78,6 +78,10 @@ func (r *Reconciler) SetupWithManager(
 		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
 			builder.WithPredicates(flow.Updates(infrastructureMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
+		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.sameHostname),
+			builder.WithPredicates(flow.Updates(hostnameMatters))).
+		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.unlinked),
+			builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
 			builder.WithPredicates(flow.Updates(providerIDMatters))).
 		// A machine has the name of its claim, and of the claim of another object that it waits for.
@@ -203,6 +207,28 @@ func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) [
 		client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
 }
 
+// hostnameMatters returns true for changes of the host name that BMO found in a host.
+func hostnameMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	return !slices.Equal(byHostname(before), byHostname(after))
+}
+
+// sameHostname requeues the consumers of the hosts with the host name of a host: they ignore Nodes with this name while
+// several hosts have it. It runs for the old and the new host of an update.
+func (r *Reconciler) sameHostname(ctx context.Context, object client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, hostname := range byHostname(object) {
+		everywhere := types.NamespacedName{Namespace: object.GetNamespace()}
+		requests = append(requests, r.consumers(ctx, everywhere, hostnameIndex, hostname)...)
+	}
+	return requests
+}
+
+// unlinked requeues the machines without a provider ID in the namespace of a deleted host: they ignore Nodes with the
+// UID of another host.
+func (r *Reconciler) unlinked(ctx context.Context, object client.Object) []ctrl.Request {
+	return r.machines(ctx, client.InNamespace(object.GetNamespace()), client.MatchingFields{providerIDIndex: ""})
+}
+
 // dataToMachine requeues the machine of the Metal3DataClaim, which has the name of the machine.
 func dataToMachine(_ context.Context, object client.Object) []ctrl.Request {
 	data, isData := object.(*infrav1.Metal3Data)
@@ -274,7 +300,8 @@ func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFun
 	}
 }
 
-// consumers returns the consumers of the hosts of a cluster with a value in an index.
+// consumers returns the consumers of the hosts of a cluster with a value in an index. A cluster without a name stands
+// for all clusters of the namespace.
 func (r *Reconciler) consumers(ctx context.Context, cluster types.NamespacedName, field, value string) []ctrl.Request {
 	if value == "" {
 		return nil
@@ -287,7 +314,7 @@ func (r *Reconciler) consumers(ctx context.Context, cluster types.NamespacedName
 	var requests []ctrl.Request
 	for i := range hosts.Items {
 		machine, found := host.Consumer(&hosts.Items[i])
-		if found && ofCluster(&hosts.Items[i], cluster.Name) {
+		if found && (cluster.Name == "" || ofCluster(&hosts.Items[i], cluster.Name)) {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
 				Namespace: cluster.Namespace, Name: machine,
 			}})

@@ -88,9 +88,9 @@ func announce() flow.Announcement {
 		infrav1.WaitingForIronicSecretReason, clusterv1.NotPausedReason,
 	}
 	trouble := []string{
-		infrav1.BootstrapDataInvalidReason, infrav1.NoHostAvailableReason, infrav1.InvalidHostSelectorReason,
-		infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason, infrav1.HostErrorReason,
-		infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
+		infrav1.BootstrapDataInvalidReason, infrav1.DataSecretMissingReason, infrav1.NoHostAvailableReason,
+		infrav1.InvalidHostSelectorReason, infrav1.InvalidSpecReason, infrav1.HostLostReason, infrav1.DataFailedReason,
+		infrav1.HostErrorReason, infrav1.ProviderIDConflictReason, infrav1.IronicEndpointInvalidReason,
 		infrav1.AssociationFailedReason, infrav1.ProvisioningFailedReason, infrav1.LinkFailedReason,
 		infrav1.ReleaseFailedReason, infrav1.HostHeldReason, infrav1.InvalidLabelPrefixReason, infrav1.LabelSyncFailedReason,
 	}

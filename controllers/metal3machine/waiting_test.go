@@ -27,7 +27,10 @@ func describeWaiting(s *suite) {
 			w.eventually(ctx, "machine", infrav1.ReadyCondition, stage.IsFalseBecause(reason, message))
 		}
 
-		w.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace)))
+		w.create(ctx, build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace),
+			stage.With(func(machine *infrav1.Metal3Machine) {
+				machine.Spec.NetworkData = &corev1.SecretReference{Name: "own"}
+			})))
 		waits(infrav1.WaitingForMachineReason, "ownerReference of a Machine")
 
 		owner := w.owner(ctx, "machine", build.WithoutBootstrapData())
@@ -65,6 +68,13 @@ func describeWaiting(s *suite) {
 		change(ctx, w, "machine-bootstrap", &corev1.Secret{}, func(secret *corev1.Secret) {
 			secret.Data = map[string][]byte{"value": []byte("#cloud-config")}
 		})
+		waits(infrav1.DataSecretMissingReason, "Secret own, which spec.networkData names, does not exist. Create it")
+		Eventually(func(g Gomega) {
+			g.Expect(w.events(ctx, g, "machine")).To(ConsistOf(
+				infrav1.BootstrapDataInvalidReason, infrav1.DataSecretMissingReason))
+		}).Should(Succeed())
+
+		w.dataSecrets(ctx, "own")
 		Expect(w.associated(ctx, "machine")).To(Equal("host"))
 	})
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,8 @@ func slim(object any) (any, error) {
 	switch cached := object.(type) {
 	case *corev1.Node:
 		cached.ManagedFields = nil
-		cached.Annotations = only(cached.Annotations, ironic.ArmedAnnotation, ironic.ArmedByAnnotation)
+		cached.Annotations = only(cached.Annotations, ironic.ArmedAnnotation, ironic.ArmedByAnnotation,
+			clusterv1.LabelsFromMachineAnnotation)
 		cached.Status = corev1.NodeStatus{Conditions: onlyReady(cached.Status.Conditions)}
 	case *corev1.Pod:
 		cached.ManagedFields = nil

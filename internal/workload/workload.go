@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,14 +134,24 @@ func (n *Nodes) SetProviderID(ctx context.Context, cluster types.NamespacedName,
 	return n.patch(ctx, cluster, node, changes, "provider ID")
 }
 
+// NodeLabels are the labels of a node.
+type NodeLabels struct {
+	// All are the labels of the node.
+	All map[string]string
+
+	// OfMachine are the names of the labels that Cluster API copies from the Machine.
+	OfMachine []string
+}
+
 // Labels returns the cached labels of a node, and false if the node does not exist.
 func (n *Nodes) Labels(
 	ctx context.Context, cluster types.NamespacedName, name string,
-) (labels map[string]string, found bool, err error) {
+) (labels NodeLabels, found bool, err error) {
 	err = n.cached(ctx, cluster, func(ctx context.Context, reader client.Reader) error {
 		node := &corev1.Node{}
 		err := reader.Get(ctx, client.ObjectKey{Name: name}, node)
-		labels, found = node.Labels, err == nil
+		names := strings.Split(node.Annotations[clusterv1.LabelsFromMachineAnnotation], ",")
+		labels, found = NodeLabels{All: node.Labels, OfMachine: names}, err == nil
 		return wrap(client.IgnoreNotFound(err), "reading Node %s of cluster %s", name, cluster)
 	})
 	return labels, found, err

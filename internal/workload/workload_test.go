@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -210,8 +211,13 @@ func TestLabels(t *testing.T) {
 	if diff := cmp.Diff(want, got.Labels); diff != "" {
 		t.Errorf("written: -want +got:\n%s", diff)
 	}
+	if err := c.Patch(ctx, got, client.RawPatch(types.MergePatchType, []byte(
+		`{"metadata":{"annotations":{"`+clusterv1.LabelsFromMachineAnnotation+`":"a.b/x,c.d/y"}}}`))); err != nil {
+		t.Fatal(err)
+	}
 	read, found, err := nodes.Labels(ctx, cluster(), "new")
-	if diff := cmp.Diff(want, read); diff != "" || !found || err != nil {
+	wanted := workload.NodeLabels{All: want, OfMachine: []string{"a.b/x", "c.d/y"}}
+	if diff := cmp.Diff(wanted, read); diff != "" || !found || err != nil {
 		t.Errorf("read: found %t, %v, -want +got:\n%s", found, err, diff)
 	}
 	if _, found, err := nodes.Labels(ctx, cluster(), "gone"); found || err != nil {
