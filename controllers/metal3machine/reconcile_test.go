@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -29,6 +31,24 @@ type settling struct {
 
 func (s *settling) Settle(_ context.Context, machine types.NamespacedName, _ bool) {
 	s.settled = append(s.settled, machine)
+}
+
+// TestStagesOfAConditionAreTogether expects no stage of another condition between two stages of a condition. While that
+// stage waited, the condition would keep an outdated reason, and Ready would repeat it.
+func TestStagesOfAConditionAreTogether(t *testing.T) {
+	r := &Reconciler{}
+	for name, stages := range map[string][]flow.Stage[*scope]{
+		"acquire": r.acquire(), "run": r.run(complete()), "release": r.release(),
+	} {
+		var found []string
+		for _, stage := range stages {
+			found = append(found, stage.Type)
+		}
+		together := slices.Compact(slices.Clone(found))
+		if distinct := slices.Compact(slices.Sorted(slices.Values(together))); len(distinct) != len(together) {
+			t.Errorf("%s: the conditions of the stages are %q", name, found)
+		}
+	}
 }
 
 // TestAFailedReadIsReported expects the error in Ready and no other change. In particular, a paused object stays

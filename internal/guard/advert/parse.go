@@ -2,8 +2,9 @@
 // package only observes which peers advertise, whether the management cluster is alive, and whether a conflicting
 // router uses the virtual router ID or the VIP.
 //
-// The package does not authenticate advertisements. They affect only reports, and the wait for the silence of the
-// management cluster, which a forged advertisement can only extend.
+// The package does not authenticate advertisements, and neither does keepalived: who can forge them can take the VIP.
+// They affect reports, the wait for the silence of the management cluster, which a forged one can only extend, and the
+// term of the VIP, which it can only end.
 package advert
 
 import (
