@@ -34,7 +34,7 @@ const (
 	range6, end6     = "fd00:172:22::100", "fd00:172:22::200"
 )
 
-// endpoint returns an endpoint whose fields are valid one by one, and often not together.
+// endpoint returns an endpoint. Each field is valid by itself, but the fields often contradict one another.
 func (c chance) endpoint() infrav1.Ironic {
 	cidr4, cidr6 := choose(c, "172.22.0.0/24", "172.22.0.0/16"), choose(c, "fd00:172:22::/64", "fd00:172:22::/48")
 	described := infrav1.Ironic{ClusterID: "3f9c1a7e", VRRP: c.vrrp(), DHCP: c.dhcp()}

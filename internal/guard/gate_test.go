@@ -278,7 +278,7 @@ func TestGateUntilLost(t *testing.T) {
 	}
 }
 
-// TestGateWithoutGuard removes and adds the address on a node whose gate has no guard.
+// TestGateWithoutGuard removes and adds the address on a node without a guard. The program keeps running.
 func TestGateWithoutGuard(t *testing.T) {
 	t.Parallel()
 	n := newLab(t).addNode("n")
