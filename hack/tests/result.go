@@ -33,6 +33,9 @@ type timed struct {
 // skip is a test that skipped itself.
 type skip struct{ name, reason string }
 
+// failure is a failed test or package. The message of a package is empty.
+type failure struct{ name, message string }
+
 // result is the result of a step.
 type result struct {
 	step            step
@@ -44,7 +47,7 @@ type result struct {
 	passed          int
 	// stories counts the specs that ran.
 	stories int
-	failed  []string
+	failed  []failure
 	skipped []skip
 	// output is the output of tests that have not passed yet.
 	output map[test][]string
@@ -102,7 +105,7 @@ func (r *result) end(this test, parsed event, out io.Writer) {
 		case "skip":
 			r.skipped = append(r.skipped, skip{this.path + " " + this.name, reasonOf(printed)})
 		case "fail":
-			r.failed = append(r.failed, this.path+" "+this.name)
+			r.failed = append(r.failed, failure{this.path + " " + this.name, reasonOf(printed)})
 			if !r.step.live {
 				fmt.Fprintf(out, "--- FAILED %s %s\n%s", this.path, this.name, strings.Join(printed, ""))
 			}
@@ -115,9 +118,9 @@ func (r *result) end(this test, parsed event, out io.Writer) {
 		fmt.Fprintf(out, "%s %s %s %.1f s\n", progress, parsed.Action, this.path, parsed.Elapsed)
 		return
 	}
-	if !slices.ContainsFunc(r.failed, func(name string) bool { return strings.HasPrefix(name, this.path+" ") }) {
+	if !slices.ContainsFunc(r.failed, func(f failure) bool { return strings.HasPrefix(f.name, this.path+" ") }) {
 		// The package did not compile, or its process ended.
-		r.failed = append(r.failed, this.path)
+		r.failed = append(r.failed, failure{name: this.path})
 		r.printUnfinished(this.path, out)
 	}
 	fmt.Fprintf(out, "%s FAILED %s %.1f s\n%s", progress, this.path, parsed.Elapsed, strings.Join(printed, ""))
@@ -138,7 +141,7 @@ func (r *result) printUnfinished(path string, out io.Writer) {
 // position matches the start of a message of a test: "    file_test.go:12: ".
 var position = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
-// reasonOf returns the last message of a skipped test.
+// reasonOf returns the last message of a test that was skipped or failed.
 func reasonOf(printed []string) string {
 	for _, line := range slices.Backward(printed) {
 		if position.MatchString(line) {
@@ -183,7 +186,7 @@ func (r *result) readReports(folder string) error {
 	return nil
 }
 
-// readSpec counts a spec, and records the name of a failed spec. The Go test of its suite fails too.
+// readSpec counts a spec, and records a failed spec. The Go test of its suite fails too.
 func (r *result) readSpec(spec types.SpecReport) {
 	name := spec.FullText()
 	isSpec := spec.LeafNodeType == types.NodeTypeIt
@@ -202,7 +205,7 @@ func (r *result) readSpec(spec types.SpecReport) {
 		}
 	case spec.State.Is(types.SpecStateFailureStates):
 		r.specs = append(r.specs, timed{name, spec.RunTime.Seconds()})
-		r.failed = append(r.failed, name)
+		r.failed = append(r.failed, failure{name, spec.Failure.Message + spec.Failure.ForwardedPanic})
 	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
 		r.skipped = append(r.skipped, skip{name, spec.Failure.Message})
 	}

@@ -35,6 +35,9 @@ const stream = `{"ImportPath":"example.com/o/m/p/broken","Action":"build-output"
 not an event
 `
 
+// fields compares the fields of results.
+var fields = cmp.AllowUnexported(skip{}, failure{})
+
 func read(of step) (*result, string) {
 	var shown strings.Builder
 	outcome := newResult(of)
@@ -46,10 +49,11 @@ func read(of step) (*result, string) {
 
 func TestRead(t *testing.T) {
 	outcome, shown := read(step{name: "all", packages: make([]string, 4)})
-	if diff := cmp.Diff([]string{"./p/bad TestBad", "./p/broken", "./p/dead"}, outcome.failed); diff != "" {
+	failed := []failure{{"./p/bad TestBad", "got 1, want 2"}, {name: "./p/broken"}, {name: "./p/dead"}}
+	if diff := cmp.Diff(failed, outcome.failed, fields); diff != "" {
 		t.Errorf("failed: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]skip{{"./p/good TestRoot", "needs root"}}, outcome.skipped, cmp.AllowUnexported(skip{})); diff != "" {
+	if diff := cmp.Diff([]skip{{"./p/good TestRoot", "needs root"}}, outcome.skipped, fields); diff != "" {
 		t.Errorf("skipped: -want +got:\n%s", diff)
 	}
 	if outcome.passed != 1 || outcome.failures() != 3 {
@@ -89,10 +93,10 @@ func TestReadSpec(t *testing.T) {
 	if outcome.passed != 1 {
 		t.Errorf("%d specs passed, want 1", outcome.passed)
 	}
-	if diff := cmp.Diff([]string{"good: releases a host"}, outcome.failed); diff != "" {
+	if diff := cmp.Diff([]failure{{"good: releases a host", "too late"}}, outcome.failed, fields); diff != "" {
 		t.Errorf("failed: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]skip{{"good: moves", "needs root"}}, outcome.skipped, cmp.AllowUnexported(skip{})); diff != "" {
+	if diff := cmp.Diff([]skip{{"good: moves", "needs root"}}, outcome.skipped, fields); diff != "" {
 		t.Errorf("skipped: -want +got:\n%s", diff)
 	}
 }
@@ -129,8 +133,9 @@ func TestReadLive(t *testing.T) {
 	}
 }
 
-func TestSummaryNamesSkippedTests(t *testing.T) {
+func TestSummaryNamesFailedAndSkippedTests(t *testing.T) {
 	outcome, _ := read(step{name: "all"})
+	outcome.failed = append(outcome.failed, failure{"p: moves", "first\n" + strings.Repeat("next\n", excerptLines)})
 	for range 3 {
 		outcome.skipped = append(outcome.skipped, skip{"./p/good TestOther", "needs root"})
 	}
@@ -138,7 +143,8 @@ func TestSummaryNamesSkippedTests(t *testing.T) {
 	var shown strings.Builder
 	total.print(&shown)
 	for _, want := range []string{
-		"FAILED ./p/bad TestBad", "NOTE the lab", "SKIPPED 4: needs root", "and 1 more", "1 passed, 3 failed, 4 skipped\n",
+		"FAILED ./p/bad TestBad\n    got 1, want 2\n", "FAILED p: moves\n    first\n    next\n", "and 1 more lines, above",
+		"NOTE the lab", "SKIPPED 4: needs root", "and 1 more\n", "1 passed, 4 failed, 4 skipped\n",
 	} {
 		if !strings.Contains(shown.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, shown.String())

@@ -5,11 +5,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
-// shown is the number of names of skipped tests in a line.
-const shown = 3
+// shown is the number of names of skipped tests for a reason, and excerptLines of lines of a message.
+const shown, excerptLines = 3, 12
 
 // summary is the data of the summary.
 type summary struct {
@@ -38,12 +39,6 @@ func (s *summary) print(out io.Writer) {
 		for _, one := range step.skipped {
 			skipped[one.reason] = append(skipped[one.reason], one.name)
 		}
-		for _, name := range step.failed {
-			fmt.Fprintf(out, "  FAILED %s\n", name)
-		}
-		if step.commandFailed {
-			fmt.Fprintf(out, "  FAILED %s\n", step.step.name)
-		}
 	}
 	for _, note := range slices.Concat(s.notes, s.omitted) {
 		fmt.Fprintf(out, "  NOTE %s\n", note)
@@ -60,5 +55,26 @@ func (s *summary) print(out io.Writer) {
 			fmt.Fprintf(out, "    and %d more\n", more)
 		}
 	}
+	s.printFailures(out)
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, s.failures(), count)
+}
+
+// printFailures prints failed tests with the first lines of their messages. They are near the end of the output,
+// because some systems keep only the end of long logs.
+func (s *summary) printFailures(out io.Writer) {
+	for _, step := range s.steps {
+		for _, one := range step.failed {
+			fmt.Fprintf(out, "  FAILED %s\n", one.name)
+			lines := strings.FieldsFunc(one.message, func(r rune) bool { return r == '\n' })
+			for _, line := range lines[:min(excerptLines, len(lines))] {
+				fmt.Fprintf(out, "    %.300s\n", line)
+			}
+			if more := len(lines) - excerptLines; more > 0 {
+				fmt.Fprintf(out, "    and %d more lines, above\n", more)
+			}
+		}
+		if step.commandFailed {
+			fmt.Fprintf(out, "  FAILED %s\n", step.step.name)
+		}
+	}
 }

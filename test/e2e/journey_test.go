@@ -9,19 +9,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
-
-// holdName is the name of the policy that stops a move, and holdMessage its message for clusterctl.
-const holdName, holdMessage = "hold.e2e.test", "the story holds the move here"
 
 // journey is a running clusterctl move.
 type journey struct {
@@ -68,12 +64,14 @@ func hostsIn(ctx context.Context, g Gomega, where *lab.Cluster) []bmov1alpha1.Ba
 	return list.Items
 }
 
-// hold rejects creations or deletions of Machines in a cluster until endHold. clusterctl repeats each write for more
-// than two minutes. So it stops in the target while it copies, after the hosts and before the Machines, or in the
+// hold rejects creations or deletions of Machines in a cluster until stage.EndHold. clusterctl repeats each write for
+// more than two minutes. So it stops in the target while it copies, after the hosts and before the Machines, or in the
 // source while it deletes, after the dependents of the Machines.
 func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType) {
 	GinkgoHelper()
-	reject(ctx, in, operation, schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}, "false")
+	stage.Hold(ctx, in.Client, stage.Rejected{
+		Operation: operation, Resource: clusterv1.GroupVersion.WithResource("machines"),
+	})
 	Eventually(func() error {
 		if operation == admissionv1.Create {
 			machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
@@ -84,46 +82,7 @@ func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationT
 			return err
 		}
 		return in.Client.Delete(ctx, &machines.Items[0], client.DryRunAll)
-	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
-}
-
-// reject rejects an operation on a resource, unless the CEL expression is true, until endHold. It takes effect a moment
-// later.
-func reject(
-	ctx context.Context, in *lab.Cluster, operation admissionv1.OperationType, resource schema.GroupResource, unless string,
-) {
-	GinkgoHelper()
-	policy, binding := holdObjects()
-	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{operation},
-				Rule: admissionv1.Rule{
-					APIGroups: []string{resource.Group}, APIVersions: []string{"*"}, Resources: []string{resource.Resource},
-				},
-			},
-		}}},
-		Validations: []admissionv1.Validation{{Expression: unless, Message: holdMessage}},
-	}
-	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: holdName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}
-	Expect(in.Client.Create(ctx, policy)).To(Succeed())
-	Expect(in.Client.Create(ctx, binding)).To(Succeed())
-}
-
-// endHold ends a hold, if there is one.
-func endHold(ctx context.Context, in *lab.Cluster) {
-	GinkgoHelper()
-	policy, binding := holdObjects()
-	Expect(client.IgnoreNotFound(in.Client.Delete(ctx, binding))).To(Succeed())
-	Expect(client.IgnoreNotFound(in.Client.Delete(ctx, policy))).To(Succeed())
-}
-
-func holdObjects() (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
-	meta := metav1.ObjectMeta{Name: holdName}
-	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta},
-		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
+	}, patiently()...).Should(stage.BeHeld())
 }
 
 // beginHeld starts a move to a cluster with a hold, and waits until all hosts and no Machines are there.
@@ -152,7 +111,7 @@ func (e *endpoint) interrupt(ctx context.Context, to *lab.Cluster, alongside fun
 			HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
 		g.Expect(changes(e.untouched)).To(BeEmpty())
 	}, calm, often).Should(Succeed())
-	endHold(ctx, to)
+	stage.EndHold(ctx, to.Client)
 }
 
 // moveAgain unpauses the cluster in the source after an interrupted move, and moves it.
@@ -204,7 +163,7 @@ func (e *endpoint) moveThroughPartition(ctx context.Context, to *lab.Cluster) {
 		g.Expect(changes(e.untouched)).To(BeEmpty())
 	}, calm, often).Should(Succeed())
 	Expect(bed.lab.Network().Heal()).To(Succeed())
-	endHold(ctx, to)
+	stage.EndHold(ctx, to.Client)
 	e.arrive(ctx, started)
 }
 

@@ -97,7 +97,7 @@ func (e *endpoint) loseWhileDeleting(ctx context.Context, to *lab.Cluster) {
 	from, started := e.home, e.beginHeldDeletion(ctx, to)
 	started.kill()
 	Eventually(started.ended, patiently()...).Should(Receive(HaveOccurred()))
-	endHold(ctx, from)
+	stage.EndHold(ctx, from.Client)
 	var lost infrav1.Metal3MachineList
 	Expect(from.Client.List(ctx, &lost, client.InNamespace(lab.Namespace))).To(Succeed())
 	Expect(lost.Items).To(BeEmpty(), "clusterctl has deleted no object yet")

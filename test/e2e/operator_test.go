@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
@@ -164,7 +165,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		w.untilSingle(ctx, inState(bmov1alpha1.StateDeleting))
 		killBMO(ctx)
 		w.untilSingle(ctx, inState(bmov1alpha1.StateDeleting))
-		endHold(ctx, bed.lab.Management())
+		stage.EndHold(ctx, bed.lab.Management().Client)
 		w.dismiss(ctx, single)
 		Expect(bed.lab.Machine(single).Powered()).To(BeFalse())
 	}, NodeTimeout(storyLimit))
@@ -186,18 +187,20 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 	}, NodeTimeout(storyLimit))
 })
 
-// holdFinalizer keeps a host in the state deleting until endHold: BMO cannot remove its finalizer.
+// holdFinalizer keeps a host in the state deleting until stage.EndHold: BMO cannot remove its finalizer.
 func holdFinalizer(ctx context.Context, name string) {
 	GinkgoHelper()
 	management := bed.lab.Management()
-	reject(ctx, management, admissionv1.Update, bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(),
-		"object.metadata.name != '"+name+"' || has(object.metadata.finalizers)")
-	DeferCleanup(endHold, management)
+	stage.Hold(ctx, management.Client, stage.Rejected{
+		Operation: admissionv1.Update, Resource: bmov1alpha1.GroupVersion.WithResource("baremetalhosts"),
+		Unless: "object.metadata.name != '" + name + "' || has(object.metadata.finalizers)",
+	})
+	DeferCleanup(stage.EndHold, management.Client)
 	Eventually(func() error {
 		host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
 		remove := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 		return management.Client.Patch(ctx, host, remove, client.DryRunAll)
-	}, patiently()...).Should(MatchError(ContainSubstring(holdMessage)))
+	}, patiently()...).Should(stage.BeHeld())
 }
 
 // killBMO kills BMO with SIGKILL, and waits until its Deployment has restarted it.

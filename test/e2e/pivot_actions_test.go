@@ -20,6 +20,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/witness"
 )
@@ -307,8 +308,8 @@ func (e *endpoint) comeHome(ctx context.Context) {
 	if !e.moved {
 		return
 	}
-	endHold(ctx, management)
-	endHold(ctx, e.workload)
+	stage.EndHold(ctx, management.Client)
+	stage.EndHold(ctx, e.workload.Client)
 	var here, there *clusterv1.Cluster
 	Eventually(func(g Gomega) {
 		here, there = clusterIn(ctx, g, management), clusterIn(ctx, g, e.workload)

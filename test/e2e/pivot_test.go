@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/bmc"
 )
@@ -266,7 +267,7 @@ func describeLoss(e *endpoint) {
 			found := time.Now()
 			Expect(bed.lab.Machine(lab.ManagementName).PowerOn(ctx)).To(Succeed())
 			e.untilStarted(ctx, found)
-			endHold(ctx, left)
+			stage.EndHold(ctx, left.Client)
 			e.clear(ctx, left)
 			e.untilGuardSays(ctx, "HandedOver")
 			e.untilHolder(ctx, infrav1.HolderControlPlane)

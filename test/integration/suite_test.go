@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
@@ -23,8 +24,11 @@ import (
 )
 
 const (
-	// patience is the time limit of each wait. BMO polls Ironic every 10 seconds.
+	// patience is the time limit of each wait.
 	patience = 3 * time.Minute
+
+	// triggerInterval is the interval at which BMO polls Ironic.
+	triggerInterval = 500 * time.Millisecond
 
 	pollEvery = 250 * time.Millisecond
 
@@ -112,6 +116,7 @@ func (m *management) start(ctx context.Context, earlier ...string) {
 	Expect(err).NotTo(HaveOccurred())
 	m.clusterctl.Variables = variables()
 	stage.RunBMO(ctx, m.server)
+	stage.TriggerOften(m.server, build.DefaultNamespace, triggerInterval)
 }
 
 func (m *management) reportFailure(ctx context.Context) {

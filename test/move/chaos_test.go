@@ -216,10 +216,10 @@ func (w *world) moveThroughFault(ctx context.Context, dice chance, number int, l
 		pass(ctx, after)
 	case moment == 1:
 		when = "while hosts are copied"
-		w.duringCopy(ctx, func() {})
+		w.duringCopy(ctx)
 	case moment == 2:
 		when = "while objects are deleted"
-		w.duringDeletion(ctx, func() {})
+		w.duringDeletion(ctx)
 	default:
 		when = "while the target resumes hosts"
 		Eventually(journey.ended).WithTimeout(4 * patience).Should(Receive(Not(HaveOccurred())))

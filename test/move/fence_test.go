@@ -33,9 +33,7 @@ func fences(c *clusters) []story {
 			before := w.trace(ctx)
 
 			By("killing clusterctl while it deletes, and completing the move in the target")
-			journey := w.begin(ctx)
-			w.duringDeletion(ctx, w.here.cut)
-			journey.lose()
+			w.loseWhileDeleting(ctx)
 			w.finish(ctx)
 			w.isManagedWith(ctx, w.here, "2")
 			w.unharmed(ctx, before)

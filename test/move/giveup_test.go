@@ -3,11 +3,14 @@ package move_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -58,9 +61,10 @@ func givingUp(c *clusters) []story {
 		story{"continues in the source when clusterctl is killed while it copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
-			journey := w.begin(ctx)
-			w.duringCopy(ctx, w.there.cut)
+			journey, release := w.beginCopy(ctx)
+			w.there.cut()
 			journey.lose()
+			release()
 			w.there.mend()
 			Expect(w.pivot(ctx, "abort")).To(Equal(done))
 			w.vacated(ctx, w.there)
@@ -157,9 +161,10 @@ func givingUp(c *clusters) []story {
 		story{"keeps arrived objects unchanged when the source is lost while clusterctl copies", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
-			journey := w.begin(ctx)
-			w.duringCopy(ctx, w.here.cut)
+			journey, release := w.beginCopy(ctx)
+			w.here.cut()
 			journey.lose()
+			release()
 			Consistently(func(g Gomega) {
 				g.Expect(w.hosts(ctx, g, w.there)).To(And(Not(BeEmpty()),
 					HaveEach(And(isPausedBy(infrav1.HostPausedByProvider), inState(bmov1alpha1.StateNone)))))
@@ -169,9 +174,7 @@ func givingUp(c *clusters) []story {
 		story{"continues in the target when the source is lost while clusterctl deletes", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
-			journey := w.begin(ctx)
-			w.duringDeletion(ctx, w.here.cut)
-			journey.lose()
+			w.loseWhileDeleting(ctx)
 			w.finish(ctx)
 			w.unharmed(ctx, before)
 			w.settled(ctx)
@@ -209,20 +212,65 @@ func (w *world) halt(ctx context.Context, behind client.Object) (release func())
 	}
 }
 
-// duringCopy waits until the first host is in the target, and calls a function at that moment.
-func (w *world) duringCopy(ctx context.Context, do func()) {
+// beginCopy starts a move, and waits until clusterctl has copied the first host. clusterctl copies Machines after hosts,
+// and the target rejects Machines until release.
+func (w *world) beginCopy(ctx context.Context) (j *journey, release func()) {
 	GinkgoHelper()
-	w.await(ctx, w.there, watch.Added, &bmov1alpha1.BareMetalHostList{})
-	do()
-	Expect(w.isLeaving(ctx)).To(BeFalse(), "clusterctl was faster")
+	Expect(client.IgnoreAlreadyExists(w.there.client.Create(ctx, build.Namespace(w.namespace)))).To(Succeed())
+	target := w.there.client
+	release = hold(ctx, target, stage.Rejected{
+		Operation: admissionv1.Create, Resource: clusterv1.GroupVersion.WithResource("machines"),
+	}, func() error {
+		return target.Create(ctx, build.Machine("held", "cluster", build.InNamespace(w.namespace)), client.DryRunAll)
+	})
+	j = w.begin(ctx)
+	w.duringCopy(ctx)
+	return j, release
 }
 
-// duringDeletion waits until clusterctl has deleted the first object in the source, and calls a function at that
-// moment.
-func (w *world) duringDeletion(ctx context.Context, do func()) {
+// loseWhileDeleting starts a move, kills clusterctl and cuts the source after clusterctl has deleted the first object in
+// the source. clusterctl deletes hosts last. All are left, because the source rejects that clusterctl marks them.
+func (w *world) loseWhileDeleting(ctx context.Context) {
+	GinkgoHelper()
+	source := w.here
+	release := hold(ctx, source.client, stage.Rejected{
+		Operation: admissionv1.Update, Resource: bmov1alpha1.GroupVersion.WithResource("baremetalhosts"),
+		Unless: fmt.Sprintf("!has(object.metadata.annotations) || !(%q in object.metadata.annotations)",
+			infrav1.DeleteForMoveAnnotation),
+	}, func() error {
+		left := slices.Collect(maps.Values(w.hosts(ctx, Default, source)))
+		Expect(left).NotTo(BeEmpty())
+		return source.client.Patch(ctx, left[0], deleteForMove(), client.DryRunAll)
+	})
+	j := w.begin(ctx)
+	w.duringDeletion(ctx)
+	source.cut()
+	j.lose()
+	release()
+}
+
+// hold makes an API server reject writes until release. Both return when attempt shows the effect.
+func hold(ctx context.Context, in client.Client, writes stage.Rejected, attempt func() error) (release func()) {
+	GinkgoHelper()
+	stage.Hold(ctx, in, writes)
+	Eventually(attempt).Should(stage.BeHeld())
+	return func() {
+		GinkgoHelper()
+		stage.EndHold(ctx, in)
+		Eventually(attempt).Should(Succeed())
+	}
+}
+
+// duringCopy waits until the first host is in the target.
+func (w *world) duringCopy(ctx context.Context) {
+	GinkgoHelper()
+	w.await(ctx, w.there, watch.Added, &bmov1alpha1.BareMetalHostList{})
+}
+
+// duringDeletion waits until clusterctl has deleted the first object in the source.
+func (w *world) duringDeletion(ctx context.Context) {
 	GinkgoHelper()
 	w.await(ctx, w.here, watch.Deleted, leftovers()...)
-	do()
 }
 
 // await waits for an event of one of the kinds. Existing objects count as added. It watches the objects: polling for a

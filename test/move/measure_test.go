@@ -121,7 +121,7 @@ func describeMeasurements(c *clusters) {
 		began := time.Now()
 		journey := w.begin(ctx)
 		paused, quietAfter := w.stages(ctx, began)
-		w.duringCopy(ctx, func() {})
+		w.duringCopy(ctx)
 		copied := time.Since(began)
 		w.arrive(ctx, journey)
 		moved := time.Since(began)

@@ -23,8 +23,9 @@ func outages(c *clusters) []story {
 
 			By("interrupting the connection to the target during the move")
 			w.there.mend()
-			journey := w.begin(ctx)
-			w.duringCopy(ctx, w.there.cut)
+			journey, release := w.beginCopy(ctx)
+			w.there.cut()
+			release()
 			pass(ctx, quiet)
 			w.there.mend()
 			w.arrive(ctx, journey)

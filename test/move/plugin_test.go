@@ -30,9 +30,7 @@ func byPlugin(c *clusters) []story {
 		{"completes a move whose clusterctl is killed while it deletes, and refuses to abort it", func(ctx context.Context) {
 			w := c.world(ctx)
 			before := w.readyFleet(ctx)
-			journey := w.begin(ctx)
-			w.duringDeletion(ctx, w.here.cut)
-			journey.lose()
+			w.loseWhileDeleting(ctx)
 			w.here.mend()
 			Expect(w.pivot(ctx, "abort")).To(Equal(refused))
 			Expect(w.pivot(ctx, "resume")).To(Equal(done))

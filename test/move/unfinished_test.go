@@ -105,9 +105,7 @@ func leftBehind(c *clusters) []story {
 			}
 			w.settled(ctx)
 			w.readyForMove(ctx)
-			journey := w.begin(ctx)
-			w.duringDeletion(ctx, w.here.cut)
-			journey.lose()
+			w.loseWhileDeleting(ctx)
 			w.finish(ctx)
 			w.there.mend()
 			Expect(w.hosts(ctx, Default, w.there)).To(HaveLen(3), "all hosts are left over")
@@ -152,9 +150,7 @@ func leftBehind(c *clusters) []story {
 			})
 			w.readyForMove(ctx)
 			before := w.trace(ctx)
-			journey := w.begin(ctx)
-			w.duringDeletion(ctx, w.here.cut)
-			journey.lose()
+			w.loseWhileDeleting(ctx)
 			w.finish(ctx)
 			w.there.mend()
 			w.leaveHalf(ctx, "half")
@@ -212,7 +208,12 @@ func deployed(host *bmov1alpha1.BareMetalHost) {
 func (w *world) leaveHalf(ctx context.Context, name string) {
 	GinkgoHelper()
 	left := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
-	mark := fmt.Appendf(nil, `[{"op":"add","path":"/metadata/annotations","value":{%q:""}}]`, infrav1.DeleteForMoveAnnotation)
-	Expect(w.there.client.Patch(ctx, left, client.RawPatch(types.JSONPatchType, mark))).To(Succeed())
+	Expect(w.there.client.Patch(ctx, left, deleteForMove())).To(Succeed())
 	Expect(w.there.client.Delete(ctx, left)).To(Succeed())
+}
+
+// deleteForMove is the patch of clusterctl before it deletes an object in the source: it replaces all annotations.
+func deleteForMove() client.Patch {
+	return client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
+		`[{"op":"add","path":"/metadata/annotations","value":{%q:""}}]`, infrav1.DeleteForMoveAnnotation))
 }

@@ -21,8 +21,11 @@ import (
 )
 
 const (
-	// patience is the time limit of each wait. BMO polls Ironic every 10 seconds.
+	// patience is the time limit of each wait.
 	patience = 3 * time.Minute
+
+	// triggerInterval is the interval at which BMO polls Ironic.
+	triggerInterval = 500 * time.Millisecond
 
 	pollEvery = 50 * time.Millisecond
 )
@@ -54,6 +57,7 @@ var _ = Describe("The manager", Ordered, func() {
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
 		stage.RunBMO(ctx, i.server)
+		stage.TriggerOften(i.server, i.namespace, triggerInterval)
 		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")

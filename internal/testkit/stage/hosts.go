@@ -73,11 +73,12 @@ func (o *BaremetalOperator) Operate(ctx context.Context, namespace string) {
 	}
 	limitTo(ctx, namespace)
 	DeferCleanup(limitTo, noNamespace)
-	o.triggerOften(namespace)
+	TriggerOften(o.server, namespace, triggerInterval)
 }
 
-// triggerOften lets BMO reconcile each host of a namespace at each interval until the end of the spec.
-func (o *BaremetalOperator) triggerOften(namespace string) {
+// TriggerOften makes BMO reconcile each host of a namespace at each interval until the end of the spec, or of the
+// container if it is called before all specs. BMO polls Ironic at each reconcile, and otherwise every 10 seconds.
+func TriggerOften(server *env.Server, namespace string, interval time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -85,11 +86,11 @@ func (o *BaremetalOperator) triggerOften(namespace string) {
 		round := 0
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			round++
-			if err := o.triggerAll(ctx, namespace, round); err != nil && ctx.Err() == nil {
+			if err := triggerAll(ctx, server.Client, namespace, round); err != nil && ctx.Err() == nil {
 				// The next round repeats it: stories create and delete hosts at any time.
 				GinkgoWriter.Println("BMO is not triggered for a host:", err)
 			}
-		}, triggerInterval)
+		}, interval)
 	}()
 	DeferCleanup(func() {
 		stop()
@@ -98,23 +99,23 @@ func (o *BaremetalOperator) triggerOften(namespace string) {
 }
 
 // triggerAll triggers BMO for each host of a namespace.
-func (o *BaremetalOperator) triggerAll(ctx context.Context, namespace string, round int) error {
+func triggerAll(ctx context.Context, c client.Client, namespace string, round int) error {
 	hosts := &bmov1alpha1.BareMetalHostList{}
-	err := o.server.Client.List(ctx, hosts, client.InNamespace(namespace))
+	err := c.List(ctx, hosts, client.InNamespace(namespace))
 	for i := range hosts.Items {
-		err = errors.Join(err, o.trigger(ctx, &hosts.Items[i], round))
+		err = errors.Join(err, trigger(ctx, c, &hosts.Items[i], round))
 	}
 	return err
 }
 
 // trigger changes a Secret of a host, and BMO then reconciles the host.
-func (o *BaremetalOperator) trigger(ctx context.Context, host *bmov1alpha1.BareMetalHost, round int) error {
+func trigger(ctx context.Context, c client.Client, host *bmov1alpha1.BareMetalHost, round int) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name + "-trigger"}}
-	_, err := controllerutil.CreateOrPatch(ctx, o.server.Client, secret, func() error {
+	_, err := controllerutil.CreateOrPatch(ctx, c, secret, func() error {
 		// BMO watches Secrets with this label.
 		secret.Labels = map[string]string{"environment.metal3.io": "baremetal"}
 		secret.Data = map[string][]byte{"round": []byte(strconv.Itoa(round))}
-		return controllerutil.SetOwnerReference(host, secret, o.server.Client.Scheme())
+		return controllerutil.SetOwnerReference(host, secret, c.Scheme())
 	})
 	return err
 }
