@@ -35,7 +35,7 @@ func remediationSpecToHub(in Metal3RemediationSpec) infrav1.Metal3RemediationSpe
 			return infrav1.RemediationStrategy{
 				// The type is kept even if it is unknown. Admission then refuses it.
 				Type:           infrav1.RemediationType(in.Type),
-				RetryLimit:     toInt32(in.RetryLimit),
+				RetryLimit:     retryLimitToHub(in.RetryLimit),
 				TimeoutSeconds: secondsToHub(in),
 			}
 		}),
@@ -54,6 +54,15 @@ func remediationSpecFromHub(in infrav1.Metal3RemediationSpec) Metal3RemediationS
 			}
 		}),
 	}
+}
+
+// retryLimitToHub returns the default instead of a negative limit, as CAPM3 does in templates. A MachineHealthCheck
+// that references a v1beta1 template copies the limit into a v1beta1 Metal3Remediation.
+func retryLimitToHub(in int) int32 {
+	if in < 0 {
+		return infrav1.DefaultRemediationRetryLimit
+	}
+	return toInt32(in)
 }
 
 // secondsToHub returns timeoutSeconds, or timeout if timeoutSeconds is missing.

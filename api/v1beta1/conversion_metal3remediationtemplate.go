@@ -37,13 +37,8 @@ func metal3RemediationTemplateVersions(
 }
 
 func remediationTemplateSpecToHub(in Metal3RemediationTemplateSpec) infrav1.Metal3RemediationTemplateSpec {
-	spec := remediationSpecToHub(in.Template.Spec)
-	// CAPM3 accepts a negative limit in v1beta1 templates, and uses the default.
-	if spec.Strategy != nil && spec.Strategy.RetryLimit < 0 {
-		spec.Strategy.RetryLimit = infrav1.DefaultRemediationRetryLimit
-	}
 	return infrav1.Metal3RemediationTemplateSpec{
-		Template: infrav1.Metal3RemediationTemplateResource{Spec: spec},
+		Template: infrav1.Metal3RemediationTemplateResource{Spec: remediationSpecToHub(in.Template.Spec)},
 	}
 }
 

@@ -1,6 +1,7 @@
 package v1beta1_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -331,5 +332,28 @@ func TestHugeObjects(t *testing.T) {
 				t.Errorf("%s\nThe status is saved: %t, want %t", tc.reason, kept, tc.wantStatus)
 			}
 		})
+	}
+}
+
+// TestHugeHub expects that a client of v1beta1 can write a template with very many indexes, and that the template
+// keeps them.
+func TestHugeHub(t *testing.T) {
+	kind := kinds(t)["Metal3DataTemplate"]
+	indexes := make([]infrav1.DataIndex, 5000)
+	for i := range indexes {
+		indexes[i] = infrav1.DataIndex{Name: fmt.Sprintf("a-claim-with-a-name-of-some-length-%d", i), Index: int32(i)}
+	}
+	hub := is[*infrav1.Metal3DataTemplate](t, kind.hub())
+	hub.Spec.ClusterName = "c"
+	hub.Status = infrav1.Metal3DataTemplateStatus{
+		Indexes: indexes, Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}},
+	}
+	spoke := kind.toSpoke(t, hub)
+	if err := validation.ValidateAnnotationsSize(spoke.GetAnnotations()); err != nil {
+		t.Errorf("v1beta1 cannot be written: %v", err)
+	}
+	back := is[*infrav1.Metal3DataTemplate](t, kind.toHub(t, spoke))
+	if back.Spec.ClusterName != "c" || len(back.Status.Indexes) != len(indexes) {
+		t.Errorf("got %q and %d indexes", back.Spec.ClusterName, len(back.Status.Indexes))
 	}
 }

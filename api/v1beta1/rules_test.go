@@ -524,6 +524,15 @@ func otherRulesToHub() map[string]rule {
 			}),
 			saved: true,
 		},
+		"NegativeRetryLimitOfRemediation": {
+			reason: "A MachineHealthCheck copies the limit of a template that was read as v1beta1.",
+			kind:   "Metal3Remediation",
+			spoke:  remediation(&v1beta1.RemediationStrategy{Type: "Reboot", RetryLimit: -1}),
+			hub: hubRemediation(&infrav1.RemediationStrategy{
+				Type: "Reboot", RetryLimit: infrav1.DefaultRemediationRetryLimit,
+			}),
+			saved: true,
+		},
 		"SecondsAndTimeout": {
 			reason: "Seconds in a manifest have precedence over the timeout of the stored object.",
 			kind:   "Metal3Remediation",

@@ -36,6 +36,15 @@ type Provision struct {
 	UserData, MetaData, NetworkData *corev1.SecretReference
 }
 
+// image returns the image, or nil for an image without a URL. A machine with a custom deploy step may have one, and BMO
+// refuses it.
+func (p *Provision) image() *infrav1.Image {
+	if p.Image == nil || p.Image.URL == "" {
+		return nil
+	}
+	return p.Image
+}
+
 // original holds the values that a claim replaces on a host. The release reads them from an annotation of the host.
 type original struct {
 	Online       bool                              `json:"online"`
@@ -76,8 +85,8 @@ func provision(desired *bmov1alpha1.BareMetalHost, wanted *Provision) {
 	if wanted == nil || desired.Spec.Image != nil || desired.Spec.CustomDeploy != nil {
 		return
 	}
-	if wanted.Image != nil {
-		desired.Spec.Image = desiredImage(*wanted.Image)
+	if image := wanted.image(); image != nil {
+		desired.Spec.Image = desiredImage(*image)
 	}
 	if wanted.CustomDeploy != nil {
 		desired.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: wanted.CustomDeploy.Method}

@@ -266,6 +266,23 @@ func TestDesiredImage(t *testing.T) {
 	}
 }
 
+// TestDesiredWithoutURL claims a host for a custom deploy step whose image has no URL, and takes the host back.
+func TestDesiredWithoutURL(t *testing.T) {
+	wanted := claim(func(c *host.Claim) {
+		c.Provision = &host.Provision{
+			Image: &infrav1.Image{Checksum: "abc"}, CustomDeploy: &infrav1.CustomDeploy{Method: "install"},
+		}
+	})
+	claimed := host.Desired(available("host-0"), wanted)
+	if claimed.Spec.Image != nil || claimed.Spec.CustomDeploy == nil {
+		t.Errorf("got image %v and custom deploy %v", claimed.Spec.Image, claimed.Spec.CustomDeploy)
+	}
+	claimed.Spec.ConsumerRef = nil
+	if host.Reclaimed(claimed, wanted, nil) == nil {
+		t.Error("the host is not taken back")
+	}
+}
+
 func ptrTo[T any](value T) *T { return &value }
 
 // TestDesiredSharesNothing changes the returned host and expects that host and claim stay unchanged.

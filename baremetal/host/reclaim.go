@@ -27,7 +27,7 @@ func runs(host *bmov1alpha1.BareMetalHost, wanted *Provision) bool {
 	switch {
 	case wanted == nil || image == nil && deploy == nil:
 		return false
-	case (image == nil) != (wanted.Image == nil) || (deploy == nil) != (wanted.CustomDeploy == nil):
+	case (image == nil) != (wanted.image() == nil) || (deploy == nil) != (wanted.CustomDeploy == nil):
 		return false
 	case image != nil && (image.URL != wanted.Image.URL || image.Checksum != wanted.Image.Checksum):
 		return false

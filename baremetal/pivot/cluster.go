@@ -110,8 +110,13 @@ func NeighboursOf(namespace string, clusters []clusterv1.Cluster, all []infrav1.
 // has it.
 func ungated(infra *infrav1.Metal3Cluster) bool {
 	_, gated := infra.Annotations[infrav1.BlockMoveAnnotation]
+	return !gated && !isExternal(infra)
+}
+
+// isExternal returns true for a Metal3Cluster that an external system manages, by the contract of Cluster API.
+func isExternal(infra *infrav1.Metal3Cluster) bool {
 	_, external := infra.Annotations[clusterv1.ManagedByAnnotation]
-	return !gated && !external
+	return external
 }
 
 // waitsAtGate returns true for a paused Cluster with block-move. clusterctl copies nothing until all Metal3Clusters of

@@ -25,8 +25,9 @@ func refusals(facts MoveFacts) []Obstacle {
 	}
 	for _, infra := range facts.Infras {
 		// The annotation is also removed from a paused Cluster, which is an obstacle itself.
-		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated && !facts.isPaused(infra) {
-			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, "the manager sets it; see its log",
+		if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated && !facts.isPaused(infra) &&
+			!facts.hasOtherGate(infra) {
+			found = append(found, About("Metal3Cluster", infra).Blocks(CodeGateMissing, gateRemedy(infra),
 				"Metal3Cluster %s lacks annotation %s, so clusterctl would not wait until its hosts are paused",
 				infra.Name, infrav1.BlockMoveAnnotation))
 		}
@@ -42,6 +43,24 @@ func refusals(facts MoveFacts) []Obstacle {
 		}
 	}
 	return found
+}
+
+// gateRemedy returns how a Metal3Cluster gets block-move.
+func gateRemedy(infra *infrav1.Metal3Cluster) string {
+	if isExternal(infra) {
+		return fmt.Sprintf("an external system manages it; remove its annotation %s, and the manager sets block-move",
+			clusterv1.ManagedByAnnotation)
+	}
+	return "the manager sets it; see its log"
+}
+
+// hasOtherGate returns true for a Metal3Cluster that an external system manages, in a namespace with another one that
+// has block-move: clusterctl then waits until all hosts of the namespace are paused.
+func (f *MoveFacts) hasOtherGate(infra *infrav1.Metal3Cluster) bool {
+	return isExternal(infra) && slices.ContainsFunc(f.Infras, func(other *infrav1.Metal3Cluster) bool {
+		_, gated := other.Annotations[infrav1.BlockMoveAnnotation]
+		return gated
+	})
 }
 
 // LostHost returns the message of a Metal3Machine that lost its host. Empty for others.

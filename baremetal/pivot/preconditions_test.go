@@ -114,6 +114,23 @@ func TestRefusals(t *testing.T) {
 			want: []string{"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not " +
 				"wait until its hosts are paused: the manager sets it; see its log"},
 		},
+		"External": {
+			reason: "no controller of this provider sets the annotation",
+			edit: func(s *pivot.MoveFacts) {
+				s.Infras[0].Annotations = map[string]string{clusterv1.ManagedByAnnotation: "others"}
+			},
+			want: []string{"Metal3Cluster c lacks annotation clusterctl.cluster.x-k8s.io/block-move, so clusterctl would not " +
+				"wait until its hosts are paused: an external system manages it; remove its annotation " +
+				"cluster.x-k8s.io/managed-by, and the manager sets block-move"},
+		},
+		"ExternalBesideGate": {
+			reason: "the annotation of the other one keeps clusterctl waiting for all hosts",
+			edit: func(s *pivot.MoveFacts) {
+				external := &infrav1.Metal3Cluster{}
+				external.Name, external.Annotations = "d", map[string]string{clusterv1.ManagedByAnnotation: "others"}
+				s.Infras = append(s.Infras, external)
+			},
+		},
 		"NoGateWhilePaused": {
 			reason: "the pause has removed the annotation, and is named itself",
 			edit: func(s *pivot.MoveFacts) {

@@ -61,6 +61,9 @@ func (r *Reconciler) requireSecrets(ctx context.Context, s *scope) (outcome.Outc
 		if reference == nil {
 			continue
 		}
+		if reference.Name == "" {
+			return outcome.Blocked(infrav1.InvalidSpecReason, field+".name is empty. Name a Secret, or leave out "+field), nil
+		}
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, secret)

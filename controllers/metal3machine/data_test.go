@@ -46,6 +46,11 @@ func TestRequireSecrets(t *testing.T) {
 			"there is no bootstrap data", complete(named, withoutBootstrapData), both, nil, false,
 			waiting("user", "spec.userData"),
 		},
+		"NoName": {
+			"a request without a name would fail for ever",
+			complete(withoutBootstrapData, func(s *scope) { s.machine.Spec.UserData = &corev1.SecretReference{} }), nil, noAnswer,
+			false, outcome.Blocked(infrav1.InvalidSpecReason, "spec.userData.name is empty. Name a Secret, or leave out spec.userData"),
+		},
 		"Error": {"a failed request proves nothing", complete(named), both, noAnswer, true, outcome.Done()},
 	}
 	for name, tc := range cases {

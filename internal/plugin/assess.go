@@ -74,9 +74,9 @@ type assessment struct {
 //	paused, and equal to what is in the target has more               Deleting
 //	paused, not equal                          has more               Unclear
 //
-// Equal reads both API servers, only if no other column decides. The inventory lists the objects of the source at the
-// time when clusterctl began to copy.
-func assess(source, target *scope, equal bool) assessment {
+// Different is an object that is not equal on both sides, and empty if there is none. The inventory lists the objects
+// of the source at the time when clusterctl began to copy.
+func assess(source, target *scope, different string) assessment {
 	names, running, paused := arrivingClusters(source, target)
 	doubts := contradictions(source, target, running)
 	switch {
@@ -94,27 +94,34 @@ func assess(source, target *scope, equal bool) assessment {
 		return assessment{Course: courseNone}
 	}
 	var found assessment
-	found.compare(source, target, equal)
+	found.compare(source, target, different)
 	return found
 }
 
 // compare sets the course of a move whose Clusters are paused in the source and do not run in the target.
-func (a *assessment) compare(source, target *scope, equal bool) {
+func (a *assessment) compare(source, target *scope, different string) {
 	arriving := arrival{scope: target, from: source}
 	a.Ambiguous = arriving.onlyHere()
 	missing := arriving.notHere()
 	lost := lostSince(source)
 	switch {
-	case len(lost) > 0 && len(missing) == 0, len(a.Ambiguous) > 0 && equal && len(missing) == 0:
+	case len(lost) > 0 && len(missing) == 0, len(a.Ambiguous) > 0 && different == "" && len(missing) == 0:
 		a.Course = courseDeleting
 	case len(lost) > 0:
 		a.Course = courseUnclear
 		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
-			"restore the missing objects from a backup in the source",
+			"create in the target what is missing there, with all labels and annotations; or restore what the source has lost "+
+				"from a backup",
 			"the source has lost %s since clusterctl began to copy, and %s is not in the target",
 			pivot.Enumerate(lost), pivot.Enumerate(missing)))
 	case len(a.Ambiguous) == 0:
 		a.Course = courseCopying
+	case len(missing) == 0:
+		a.Course = courseUnclear
+		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear,
+			"if clusterctl has deleted it in the source, make both objects equal, and complete the move with pivot resume; if "+
+				"you have deleted it, create it in the source again",
+			"%s is in the target only, and %s differs between source and target", pivot.Enumerate(a.Ambiguous), different))
 	default:
 		remedy := "if you have deleted it in the source, remove it with pivot clean --target"
 		if slices.ContainsFunc(a.Ambiguous, func(each located) bool { return each.kind == secretKind() }) {
@@ -122,7 +129,7 @@ func (a *assessment) compare(source, target *scope, equal bool) {
 		}
 		a.Course = courseUnclear
 		a.Doubts = append(a.Doubts, pivot.AboutNothing().Blocks(pivot.CodeMoveUnclear, remedy,
-			"%s is in the target only, and the copy is not complete", pivot.Enumerate(a.Ambiguous)))
+			"%s is in the target only, and %s is in the source only", pivot.Enumerate(a.Ambiguous), pivot.Enumerate(missing)))
 	}
 }
 

@@ -254,7 +254,11 @@ func TestAssess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.target.identity = "b"
-			got := assess(tc.source, tc.target, tc.equal)
+			different := "Machine m"
+			if tc.equal {
+				different = ""
+			}
+			got := assess(tc.source, tc.target, different)
 			if got.Course != tc.want || (got.Course == courseUnclear) != (len(got.Doubts) > 0) {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.want)
 			}

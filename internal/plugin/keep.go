@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -79,6 +81,7 @@ func (c *keeping) keep(ctx context.Context) error {
 //	has a newer status otherwise                     refuses: BMO would wipe the host
 //	was left by an earlier move                      removes the epoch: the manager resumes the host
 //	lost its status, and a Metal3Machine claims it   refuses: the manager resumes the host when its Node joins
+//	lost its status, and unpause would refuse        refuses for the same reason
 //	lost its status                                  records that it is provisioned, and removes the pause
 //	any other                                        refuses: nothing holds the host
 func (c *keeping) remedyOf(ctx context.Context) (remedy, []pivot.Obstacle, error) {
@@ -102,7 +105,7 @@ func (c *keeping) remedyOf(ctx context.Context) (remedy, []pivot.Obstacle, error
 			infrav1.MoveEpochAnnotation: nil,
 		})
 	case pivot.LostStatus(host):
-		return c.recording(ctx, host)
+		return c.recording(ctx, host, seen.around)
 	default:
 		return remedy{}, []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeWrongStage, "see pivot status",
 			"BareMetalHost %s is %s, so pivot keep does not apply to it", c.name, pivot.PhaseOf(host, seen.around))}, nil
@@ -122,8 +125,11 @@ func (c *keeping) retaining(ctx context.Context, host *bmov1alpha1.BareMetalHost
 	})
 }
 
-// recording is the remedy for a host that lost its status: it is marked as provisioned.
-func (c *keeping) recording(ctx context.Context, host *bmov1alpha1.BareMetalHost) (remedy, []pivot.Obstacle, error) {
+// recording is the remedy for a host that lost its status: it is marked as provisioned. It refuses what unpause
+// refuses, except for a host of a Cluster that does not exist: the user decides that the system on it is kept.
+func (c *keeping) recording(
+	ctx context.Context, host *bmov1alpha1.BareMetalHost, around []pivot.Neighbour,
+) (remedy, []pivot.Obstacle, error) {
 	claimed, err := c.isClaimed(ctx, host)
 	if err != nil {
 		return remedy{}, nil, err
@@ -136,6 +142,18 @@ func (c *keeping) recording(ctx context.Context, host *bmov1alpha1.BareMetalHost
 	status, err := provisionedStatus(host)
 	if err != nil {
 		return remedy{}, nil, err
+	}
+	_, left, err := c.source.departed(ctx, host.Namespace)
+	if err != nil {
+		return remedy{}, nil, err
+	}
+	marked := host.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, bmov1alpha1.StatusAnnotation, status)
+	refusals := slices.DeleteFunc(pivot.UnpauseObstacles(marked, around, left), func(each pivot.Obstacle) bool {
+		return each.Code == pivot.CodeClusterMissing
+	})
+	if len(refusals) > 0 {
+		return remedy{}, refusals, nil
 	}
 	return c.change(ctx, host, "mark it as provisioned with the image of its spec", changes{
 		bmov1alpha1.StatusAnnotation: status, bmov1alpha1.PausedAnnotation: nil, infrav1.PauseReasonAnnotation: nil,

@@ -182,8 +182,13 @@ func (c *recovery) planLate(ctx context.Context, late lateHosts) (intent, error)
 	}
 	for _, each := range left.movable() {
 		if left.takes(each.kind, each.object) && !late.belongings[each.located] {
+			remedy := "remove it, and run the command again"
+			if late.kept[each.located] {
+				remedy = "create it in the target, and remove it here when BMO no longer manages it, for example after it is " +
+					"detached: BMO wipes a host that is deleted"
+			}
 			return intent{}, c.refuse(sourceSide, pivot.AboutNamed(each.kind.Kind, left.namespace, each.name).Blocks(
-				pivot.CodeLeftover, "remove it, and run the command again",
+				pivot.CodeLeftover, remedy,
 				"%s is left in the source, and a second move would move it too", each))
 		}
 	}

@@ -61,7 +61,7 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 //	in the target only, of a Cluster of the source            yes
 //	in the target only, moved, of another Cluster that runs   no: the target manages it
 //	in the target only, moved                                 yes
-//	that such an object owns                                  yes
+//	that only such objects own                                yes
 //	in both, being deleted in the target                      yes: the deletion would continue after the move
 //	a host in both, with a status in the target               yes: BMO would ignore the status that arrives
 //	any other                                                 no: clusterctl updates it, or the target has it of its own
@@ -78,10 +78,8 @@ func targetLeftovers(source, target *scope, force bool) (left []removal, refusal
 	// A chain of owners has no kind twice.
 	for range maxDepth {
 		for _, each := range target.movable() {
-			for _, owner := range each.object.OwnerReferences {
-				if chosen[owner.UID] && !source.has(each.located) {
-					chosen[each.object.UID] = true
-				}
+			if !source.has(each.located) && target.ownedOnlyBy(each.object, chosen) {
+				chosen[each.object.UID] = true
 			}
 		}
 	}

@@ -6,16 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	secretutil "sigs.k8s.io/cluster-api/util/secret"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// takes returns true if clusterctl moves an object and deletes it in the source. It returns false for ClusterClasses
-// and ClusterResourceSets without owners, because Clusters of other namespaces may use them.
+// takes returns true if clusterctl moves an object and deletes it in the source. A Secret without owners moves with the
+// Cluster of its name, such as c-ca. Takes returns false for ClusterClasses and ClusterResourceSets without owners,
+// because Clusters of other namespaces may use them.
 func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadata) bool {
 	forced, _ := s.labelled(kind, object)
 	switch {
-	case kind == clusterKind():
+	case kind == clusterKind(), kind == secretKind() && s.hasClusterOf(object):
 		return true
 	case object.Namespace == "", !forced && len(object.OwnerReferences) == 0:
 		return false
@@ -23,6 +25,13 @@ func (s *scope) takes(kind schema.GroupKind, object *metav1.PartialObjectMetadat
 		moves, _ := s.follow(kind, object, maxDepth)
 		return moves
 	}
+}
+
+// hasClusterOf returns true for a Secret without owners that has the name of a Secret of an existing Cluster: a user
+// has created it, for example as the CA.
+func (s *scope) hasClusterOf(secret *metav1.PartialObjectMetadata) bool {
+	name, _, err := secretutil.ParseSecretName(secret.Name)
+	return err == nil && len(secret.OwnerReferences) == 0 && s.all(clusterKind())[name] != nil
 }
 
 // follow returns whether clusterctl moves an object, and whether the objects that it owns move with it. clusterctl
@@ -83,6 +92,25 @@ func (s *scope) labelled(kind schema.GroupKind, object *metav1.PartialObjectMeta
 		moves, leads = moves || whole || hierarchy, leads || hierarchy
 	}
 	return moves, leads
+}
+
+// ownedOnlyBy returns true if an object has one of these owners, and no other owner that exists. An owner of a kind
+// that the scope lacks may exist.
+func (s *scope) ownedOnlyBy(object metav1.Object, owners map[types.UID]bool) bool {
+	owned := false
+	for _, owner := range object.GetOwnerReferences() {
+		if owners[owner.UID] {
+			owned = true
+			continue
+		}
+		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+		_, isRead := s.objects[kind]
+		found := s.all(kind)[owner.Name]
+		if !isRead && kind != secretKind() || found != nil && found.UID == owner.UID {
+			return false
+		}
+	}
+	return owned
 }
 
 // maxDepth limits chains of owners. The longest chain is Cluster, MachineDeployment, MachineSet, Machine, data, Secret.

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -50,6 +51,51 @@ func TestTakes(t *testing.T) {
 		side.put("Secret", tc.object)
 		if got := side.takes(secretKind(), tc.object); got != tc.want {
 			t.Errorf("%s: %s: got %v", name, tc.reason, got)
+		}
+	}
+}
+
+// TestTakesSecretsOfClusters compares with setSoftOwnership of clusterctl.
+func TestTakesSecretsOfClusters(t *testing.T) {
+	owned := belongingTo("c-etcd", "ExternalSecret", "x")
+	for name, tc := range map[string]struct {
+		secret *metav1.PartialObjectMetadata
+		want   bool
+	}{
+		"CA":          {named("c-ca", ""), true},
+		"Kubeconfig":  {named("c-kubeconfig", ""), true},
+		"NoCluster":   {named("d-ca", ""), false},
+		"OtherSuffix": {named("c-bmc", ""), false},
+		"Owned":       {owned, false},
+	} {
+		side := copied(true, "3", "m").put("Secret", tc.secret)
+		if got := side.takes(secretKind(), tc.secret); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// TestOwnedOnlyBy compares with the garbage collector, which keeps an object while an owner exists.
+func TestOwnedOnlyBy(t *testing.T) {
+	by := func(kind, name string) metav1.OwnerReference { return belongingTo("", kind, name).OwnerReferences[0] }
+	ours, other, gone := by("BareMetalHost", "ours"), by("BareMetalHost", "other"), by("BareMetalHost", "gone")
+	for name, tc := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   bool
+	}{
+		"Loose":   {nil, false},
+		"Ours":    {[]metav1.OwnerReference{ours}, true},
+		"Others":  {[]metav1.OwnerReference{other}, false},
+		"Shared":  {[]metav1.OwnerReference{ours, other}, false},
+		"Gone":    {[]metav1.OwnerReference{ours, gone}, true},
+		"Unknown": {[]metav1.OwnerReference{ours, by("ExternalSecret", "x")}, false},
+	} {
+		side := copied(true, "3").put("BareMetalHost", named("ours", ""), named("other", ""))
+		side.identify()
+		secret := named("secret", "")
+		secret.OwnerReferences = tc.owners
+		if got := side.ownedOnlyBy(secret, map[types.UID]bool{ours.UID: true}); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }

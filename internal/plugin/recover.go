@@ -193,13 +193,13 @@ func (c *recovery) look(ctx context.Context) error {
 	if c.left.identity == c.arrived.identity {
 		return errors.New("--to-kubeconfig names the same cluster as the source: name another one")
 	}
-	found := assess(c.left, c.arrived, false)
+	found := assess(c.left, c.arrived, "an object")
 	if found.Course == courseUnclear && len(found.Ambiguous) > 0 {
-		equal, err := c.equal(ctx)
+		different, err := c.different(ctx)
 		if err != nil {
 			return err
 		}
-		found = assess(c.left, c.arrived, equal)
+		found = assess(c.left, c.arrived, different)
 	}
 	c.done.Course = found.Course
 	if found.Course == courseUnclear {
@@ -208,8 +208,9 @@ func (c *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// equal compares all objects of the source with those of the target. It does not read the content of Secrets.
-func (c *recovery) equal(ctx context.Context) (bool, error) {
+// different compares all objects of the source with those of the target, and returns the first that differs. It does
+// not read the content of Secrets.
+func (c *recovery) different(ctx context.Context) (string, error) {
 	for _, each := range removals(c.left, c.arrived) {
 		if each.kind == secretKind() {
 			continue
@@ -217,17 +218,17 @@ func (c *recovery) equal(ctx context.Context) (bool, error) {
 		here, there := each.whole(), each.whole()
 		key := client.ObjectKeyFromObject(each.object)
 		if err := c.source.client.Get(ctx, key, here); err != nil {
-			return false, c.source.blind(fmt.Errorf("reading %s: %w", each, err))
+			return "", c.source.blind(fmt.Errorf("reading %s: %w", each, err))
 		}
 		if err := c.target.client.Get(ctx, key, there); err != nil {
-			return false, c.target.blind(fmt.Errorf("reading %s: %w", each, err))
+			return "", c.target.blind(fmt.Errorf("reading %s: %w", each, err))
 		}
 		if !equality.Semantic.DeepEqual(here.Object["spec"], there.Object["spec"]) ||
 			!equality.Semantic.DeepEqual(here.GetLabels(), there.GetLabels()) {
-			return false, nil
+			return each.String(), nil
 		}
 	}
-	return true, nil
+	return "", nil
 }
 
 func (r removal) whole() *unstructured.Unstructured {

@@ -69,7 +69,7 @@ func (c *keeping) save(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]
 	return c.read(ctx, host.Namespace, found)
 }
 
-// withBelongings returns the host and all objects that it owns, the host first.
+// withBelongings returns the host and all objects that only it owns, the host first. Several hosts may own a Secret.
 func (c *keeping) withBelongings(ctx context.Context, host *bmov1alpha1.BareMetalHost) ([]removal, error) {
 	seen, err := c.source.survey(ctx, c.where.namespace)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *keeping) withBelongings(ctx context.Context, host *bmov1alpha1.BareMeta
 	for _, definition := range append(seen.definitions, definition{Storage: "v1", Kind: secretKind()}) {
 		objects := seen.all(definition.Kind)
 		for _, name := range sortedKeys(objects) {
-			if isOwnedBy(objects[name], host.UID) {
+			if seen.ownedOnlyBy(objects[name], map[types.UID]bool{host.UID: true}) {
 				found = append(found, removal{located{definition.Kind, name}, definition.Storage, objects[name]})
 			}
 		}
@@ -103,15 +103,6 @@ func (c *keeping) read(ctx context.Context, namespace string, found []removal) (
 		saved = append(saved, whole)
 	}
 	return saved, nil
-}
-
-func isOwnedBy(object metav1.Object, owner types.UID) bool {
-	for _, reference := range object.GetOwnerReferences() {
-		if reference.UID == owner {
-			return true
-		}
-	}
-	return false
 }
 
 // renewed returns the copy of an object to create again.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -33,7 +34,10 @@ func (s departure) obstacles() []pivot.Obstacle {
 		return found
 	}
 	for _, infra := range s.infras {
-		found = append(found, managerDoubts(infra)...)
+		// The manager judges no Metal3Cluster that an external system manages.
+		if !annotations.IsExternallyManaged(infra) {
+			found = append(found, managerDoubts(infra)...)
+		}
 	}
 	return found
 }

@@ -22,7 +22,7 @@ func removing(source, target *scope) *recovery {
 	return &recovery{
 		where: sides{namespace: build.DefaultNamespace}, dryRun: true, left: source, arrived: target,
 		source:   &cluster{client: fake.NewClientBuilder().WithScheme(scheme()).Build(), side: sourceSide},
-		progress: newProgress(&bytes.Buffer{}), done: outcome{Course: assess(source, target, false).Course},
+		progress: newProgress(&bytes.Buffer{}), done: outcome{Course: assess(source, target, "an object").Course},
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCleanDivided(t *testing.T) {
 	}
 	source, target := with(copied(true, "1", "m").beside(false, "2")), with(copied(false, "2", "m").beside(true, "1"))
 	c := removing(source, target)
-	for _, doubt := range assess(source, target, false).Doubts {
+	for _, doubt := range assess(source, target, "an object").Doubts {
 		want := "the target manages Cluster c, and the source manages Cluster d, or managed it last: remove the leftovers of " +
 			"Cluster c in the source with pivot clean"
 		if !strings.HasPrefix(doubt.String(), want) {
@@ -160,7 +160,7 @@ func TestCleanDivided(t *testing.T) {
 	if !slices.Equal(want, got) {
 		t.Errorf("got %v", got)
 	}
-	if after := assess(source.of([]string{"d"}), target, false); after.Course != courseGivenUp {
+	if after := assess(source.of([]string{"d"}), target, "an object"); after.Course != courseGivenUp {
 		t.Errorf("after clean: got %+v", after)
 	}
 }

@@ -83,6 +83,12 @@ func (c *yielding) plan(ctx context.Context) (notice, intent, error) {
 	if yields != c.undo {
 		return found, intent{}, nil
 	}
+	if c.undo && there != nil {
+		// The Ironic there may serve the hosts of all namespaces.
+		if there, err = c.target.look(ctx, metav1.NamespaceAll); err != nil {
+			return notice{}, intent{}, err
+		}
+	}
 	c.done.Refusals = append(c.done.Refusals, yieldObstacles(c.clusterID, c.undo, here, there)...)
 	planned := intent{objects: []string{c.clusterID}, question: fmt.Sprintf(
 		"The Ironic of this management cluster does not take the VIP of clusterID %s.", c.clusterID)}
@@ -161,15 +167,7 @@ func yieldObstacles(clusterID string, undo bool, here, there *sight) []obstacle 
 		if there == nil {
 			return nil
 		}
-		var busy []obstacle
-		for _, host := range there.hosts {
-			if what := pivot.Busy(host); what != "" {
-				busy = append(busy, at(targetSide, []pivot.Obstacle{pivot.About("BareMetalHost", host).Blocks(pivot.CodeHostBusy,
-					"wait until it is done, because the next Ironic would begin the operation again",
-					"host %s is %s", host.Name, what)})...)
-			}
-		}
-		return busy
+		return at(targetSide, busyAmong(there.hosts, targetSide, nil))
 	}
 	for _, infra := range here.infras {
 		cluster := here.clusterOf(infra)

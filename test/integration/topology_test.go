@@ -96,6 +96,19 @@ func describeTopology(m *management) {
 		before = after
 	})
 
+	It("takes an image of a registry, which has no checksum", func(ctx context.Context) {
+		Expect(m.setVariable(ctx, "image", `{"url":"oci://registry.example/node:{version}"}`)).To(Succeed())
+		Eventually(func(g Gomega) {
+			after := m.topology(ctx, g)
+			for _, template := range []*infrav1.Metal3MachineTemplate{after.controlPlane, after.workers} {
+				g.Expect(template.Spec.Template.Spec.Image).To(HaveValue(Equal(infrav1.Image{
+					URL: "oci://registry.example/node:" + kubernetesVersion, DiskFormat: "qcow2",
+				})))
+			}
+			before = after
+		}).Should(Succeed())
+	})
+
 	It("changes the Metal3Cluster in place", func(ctx context.Context) {
 		Expect(m.setVariable(ctx, "failureDomains", `[{"name":"a","controlPlane":true},{"name":"b"}]`)).To(Succeed())
 		Expect(m.setVariable(ctx, "ironic",

@@ -65,6 +65,16 @@ func describeKeeping(c *clusters) {
 			Expect(keep(ctx, name, "")).To(end(0, "Done."))
 			Expect(w.host(ctx, name).Annotations).NotTo(HaveKey(bmov1alpha1.PausedAnnotation))
 		}
+		verified := func(status metav1.ConditionStatus) {
+			w.changeInfraStatus(ctx, func(infra *infrav1.Metal3Cluster) { infra.Status.Conditions[0].Status = status })
+		}
+		verified(metav1.ConditionFalse)
+		Expect(keep(ctx, "own", "")).To(end(1, "the Ironic endpoint that serves BareMetalHost own is not verified"))
+		verified(metav1.ConditionTrue)
+		w.pause(ctx)
+		Expect(keep(ctx, "own", "")).To(end(1, "BareMetalHost own is paused with its Cluster"))
+		w.unpauseCluster(ctx)
+		Expect(w.host(ctx, "own").Annotations).To(HaveKey(bmov1alpha1.PausedAnnotation))
 		Expect(keep(ctx, "own", "--yes=false")).To(end(1, "not confirmed: nothing was done"))
 		Expect(keep(ctx, "own", "--dry-run")).To(end(0, "Dry run: Changed BareMetalHost own"))
 		Expect(w.host(ctx, "own").Annotations).NotTo(HaveKey(bmov1alpha1.StatusAnnotation))

@@ -127,6 +127,12 @@ func describeSides(c *clusters) {
 		Expect(notice.Data).To(HaveKey(clusterID))
 		Expect(c.run(ctx, namespace, "yield")).To(end(0, "Nothing to do."))
 		Expect(c.run(ctx, namespace, "yield --cluster-id c2")).To(end(0))
+		other := world{client: c.target.Client, namespace: stage.Namespace(ctx, c.target)}
+		busy := build.Host("busy", build.State(bmov1alpha1.StateProvisioning))
+		other.create(ctx, busy)
+		Expect(c.run(ctx, namespace, "yield --undo")).To(end(1,
+			"host "+other.namespace+"/busy of the target cluster is provisioning"))
+		other.discard(ctx, busy)
 		Expect(c.run(ctx, namespace, "yield --undo --yes=false")).To(end(1, "The database of the Ironic that has the VIP is lost"))
 		Expect(c.run(ctx, namespace, "yield --undo -o json").decode()).To(HaveKeyWithValue("kind", "PivotYield"))
 		Expect(c.source.Client.Get(ctx, key, notice)).To(Succeed())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -141,6 +142,12 @@ func describeUnpausing(c *clusters) {
 	It("discards a leftover host, and no other", func(ctx context.Context) {
 		w, stale := c.stale(ctx)
 		secret := build.ControllerSecret(stale)
+		// Hosts may have one account. BMO adds each of them as an owner.
+		shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "shared"}}
+		for _, owner := range []client.Object{stale, w.host(ctx, "host")} {
+			Expect(controllerutil.SetOwnerReference(owner, shared, build.Scheme())).To(Succeed())
+		}
+		w.create(ctx, shared)
 		backup := filepath.Join(GinkgoT().TempDir(), "stale.yaml")
 		Expect(alone(ctx, w, "discard")).To(end(2, "--host is empty"))
 		Expect(alone(ctx, w, "discard --host host")).To(end(1, "BareMetalHost host is not paused, so BMO manages it"))
@@ -155,6 +162,7 @@ func describeUnpausing(c *clusters) {
 			err := w.client.Get(ctx, client.ObjectKeyFromObject(gone), gone)
 			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 		}
+		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(shared), shared)).To(Succeed(), "host has this account too")
 	})
 
 	It("lets a host move while it is busy, if its operation continues", func(ctx context.Context) {

@@ -42,6 +42,7 @@ func machineFields(path *field.Path, spec *infrav1.Metal3MachineSpec) Findings {
 	return Join(
 		Refusals(deployment(path, spec)...),
 		Refusals(dataTemplate(path.Child("dataTemplate"), spec.DataTemplate)),
+		Refusals(named(path.Child("metaData"), spec.MetaData), named(path.Child("networkData"), spec.NetworkData)),
 		hostSelector(path, spec.HostSelector),
 	)
 }
@@ -125,6 +126,14 @@ func parsesAsURL(path *field.Path, raw string) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, shownURL(raw), "is not a URL; write it like https://server/path")}
 	}
 	return nil
+}
+
+// named requires the name of a Secret. The name in userData is optional, because it counts only without bootstrap data.
+func named(path *field.Path, secret *corev1.SecretReference) *field.Error {
+	if secret == nil || secret.Name != "" {
+		return nil
+	}
+	return field.Required(path.Child("name"), "name a Secret, or leave out "+lastOf(path))
 }
 
 func dataTemplate(path *field.Path, template *infrav1.Metal3ObjectRef) *field.Error {

@@ -116,6 +116,15 @@ func TestMetal3MachineCreate(t *testing.T) {
 				spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "data", Namespace: "kube-system"}
 			},
 			foreign("spec.userData"), foreign("spec.metaData"), foreign("spec.networkData"), foreign("spec.dataTemplate")),
+		"Secrets without names": create("the names are required",
+			func(spec *infrav1.Metal3MachineSpec) {
+				spec.MetaData = &corev1.SecretReference{}
+				spec.NetworkData = &corev1.SecretReference{Namespace: namespace}
+			},
+			"spec.metaData.name: Required value: name a Secret, or leave out metaData",
+			"spec.networkData.name: Required value: name a Secret, or leave out networkData"),
+		"user data without name": create("a machine with bootstrap data ignores it",
+			func(spec *infrav1.Metal3MachineSpec) { spec.UserData = &corev1.SecretReference{} }),
 		"data template without name": create("the name is required",
 			func(spec *infrav1.Metal3MachineSpec) { spec.DataTemplate = &infrav1.Metal3ObjectRef{} },
 			"spec.dataTemplate.name: Required value: name a Metal3DataTemplate, or leave out dataTemplate"),
