@@ -107,6 +107,11 @@ const (
 	// pause.
 	PauseReasonAnnotation = "infrastructure.cluster.x-k8s.io/pause-reason"
 
+	// MoveIncompleteAnnotation on a Metal3Cluster of a paused Cluster names what clusterctl leaves behind in this move,
+	// because it had no label when clusterctl discovered the objects. block-move stays while the annotation exists, also
+	// if the label was set in the meantime. The manager removes the annotation when the Cluster is unpaused.
+	MoveIncompleteAnnotation = "infrastructure.cluster.x-k8s.io/move-incomplete"
+
 	// ArrivalEpochAnnotation on a Metal3Cluster is the epoch of the last move whose gate was open when the Cluster was
 	// unpaused, 0 if it is missing. All hosts of the Metal3Cluster had this epoch then.
 	ArrivalEpochAnnotation = "infrastructure.cluster.x-k8s.io/arrival-epoch"

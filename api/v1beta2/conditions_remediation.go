@@ -46,6 +46,10 @@ const (
 	// IronicEndpointAtRiskReason is used while the reboot of a node would stop the Ironic endpoint.
 	IronicEndpointAtRiskReason = "IronicEndpointAtRisk"
 
+	// HostNotProvisionedReason is used in a try that began before the BareMetalHost was provisioned: a reboot would not
+	// help. After the last try, the Machine is replaced.
+	HostNotProvisionedReason = "BareMetalHostNotProvisioned"
+
 	// PoweringOffReason is used until the BareMetalHost is powered off, or restarted if it has disablePowerOff.
 	PoweringOffReason = "PoweringOff"
 

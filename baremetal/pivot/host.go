@@ -345,7 +345,7 @@ func needsNudge(host *bmov1alpha1.BareMetalHost, holder *infrav1.IronicHolder) b
 }
 
 // Apply applies a step to a copy of the host. It omits steps that require the whole status: Record, Restore, and
-// MarkProvisioned of a host without a status annotation from another cluster.
+// MarkProvisioned of a host that MarksAnnotation returns false for.
 func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov1alpha1.BareMetalHost {
 	changed := host.DeepCopy()
 	switch step {
@@ -372,7 +372,7 @@ func Apply(step Step, host *bmov1alpha1.BareMetalHost, around []Neighbour) *bmov
 	case Forget:
 		forget(changed, host, around)
 	case MarkProvisioned:
-		if BringsStatus(host) {
+		if MarksAnnotation(host) {
 			changed.Annotations[bmov1alpha1.StatusAnnotation] = markedProvisioned(host)
 		}
 	case Leave, Settle, Record, Restore:

@@ -631,6 +631,37 @@ func TestMarkProvisionedOfBroughtStatus(t *testing.T) {
 	}
 }
 
+// TestMarkProvisionedOfRestoredStatus tests a host that came back onto a leftover, with an unfinished status that was
+// restored already. The mark must last, so that the host is resumed.
+func TestMarkProvisionedOfRestoredStatus(t *testing.T) {
+	around := []pivot.Neighbour{{
+		Name: "c", Verified: true, Endpoint: true,
+		Holder: &infrav1.IronicHolder{Kind: infrav1.HolderControlPlane, Name: "n"},
+	}}
+	host := claimed()
+	host.UID, host.Spec.Image = "here", &bmov1alpha1.Image{URL: "http://images.example/node"}
+	host.Status.Provisioning.State, host.Status.LastUpdated = bmov1alpha1.StateProvisioning, ptr.To(metav1.Unix(1_700_000_000, 0))
+	host.Status.OperationalStatus, host.Status.ErrorType = bmov1alpha1.OperationalStatusError, bmov1alpha1.ProvisioningError
+	record(t, host)
+	host.Annotations[infrav1.StatusOriginAnnotation] = "there"
+	host.Annotations[bmov1alpha1.PausedAnnotation] = infrav1.HostPausedByProvider
+	var steps []pivot.Step
+	for len(steps) < 6 && !slices.Contains(steps, pivot.Resume) {
+		step := pivot.PlanHost(host, around, pivot.HostFacts{Joined: true, Settled: true})
+		steps = append(steps, step)
+		host = pivot.Apply(step, host, around)
+		if step == pivot.Restore {
+			host.Status = bmov1alpha1.BareMetalHostStatus{}
+			if err := json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &host.Status); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !slices.Contains(steps, pivot.Resume) || host.Status.Provisioning.State != bmov1alpha1.StateProvisioned {
+		t.Errorf("got %v, and the host is %s", steps, host.Status.Provisioning.State)
+	}
+}
+
 // TestLostStatus tests hosts without their status.
 func TestLostStatus(t *testing.T) {
 	running := []pivot.Neighbour{{Name: "c", Verified: true}}

@@ -22,6 +22,12 @@ func BringsStatus(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Status.LastUpdated.IsZero() && host.Annotations[bmov1alpha1.StatusAnnotation] != ""
 }
 
+// MarksAnnotation returns true for a host that MarkProvisioned marks in the annotation: BMO or a Restore writes the
+// annotation into the status, and would undo a mark there.
+func MarksAnnotation(host *bmov1alpha1.BareMetalHost) bool {
+	return BringsStatus(host) || ArrivalOf(host) != NotArrived
+}
+
 // unfinished returns true for a host with an image, whose status, own or arrived, is older than the end of the
 // provisioning. BMO would write the image.
 func unfinished(host *bmov1alpha1.BareMetalHost) bool {

@@ -48,6 +48,20 @@ import (
 //	                                                        IPAddresses, and allocate theirs to other IPClaims
 func MayLeave(facts MoveFacts) (lost, waits []Obstacle) { return mayLeave(facts.inOrder()) }
 
+// Staying returns the obstacles that a label ends. clusterctl reads labels and owners once, before it pauses the
+// Clusters, so it leaves these objects behind in this move.
+func Staying(lost []Obstacle) []Obstacle {
+	return slices.DeleteFunc(slices.Clone(lost), func(each Obstacle) bool {
+		return each.Code != CodeSecretStays && each.Code != CodeOwnerStays && each.Code != CodeMoveLabelMissing
+	})
+}
+
+// MoveIncomplete returns the obstacle of a move that would leave behind what the annotation move-incomplete names.
+func MoveIncomplete(infra *infrav1.Metal3Cluster, missed string) Obstacle {
+	return About("Metal3Cluster", infra).Blocks(CodeMoveLabelMissing, "", "this was corrected after clusterctl had "+
+		"discovered the objects, so clusterctl would not move it: %s", missed)
+}
+
 // mayLeave is MayLeave for sorted facts.
 func mayLeave(facts MoveFacts) (lost, waits []Obstacle) {
 	for _, cluster := range facts.Clusters {

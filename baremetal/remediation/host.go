@@ -43,6 +43,19 @@ func HasPowerOffRequest(host *bmov1alpha1.BareMetalHost) bool {
 	return false
 }
 
+// RanBefore returns true for a host that was provisioned before a time. BMO ignores a request to reboot a host in
+// another state, or removes it. A host that was provisioned later boots its system for the first time.
+func RanBefore(host *bmov1alpha1.BareMetalHost, at *metav1.Time) bool {
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateExternallyProvisioned:
+		return true
+	case bmov1alpha1.StateProvisioned:
+		return !at.Before(&host.Status.OperationHistory.Provision.End)
+	default:
+		return false
+	}
+}
+
 // PowerOff returns the host with the request to power it off and keep it off.
 func PowerOff(host *bmov1alpha1.BareMetalHost, name string) *bmov1alpha1.BareMetalHost {
 	return annotated(host, PowerOffKey(name), hardMode)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -14,6 +15,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 func annotatedHost(annotations map[string]string) *bmov1alpha1.BareMetalHost {
@@ -285,5 +287,29 @@ func TestIsForgotten(t *testing.T) {
 	}
 	if remediation.IsForgotten(&infrav1.Metal3Remediation{}, nil) {
 		t.Error("no Machine has lost a report")
+	}
+}
+
+func TestRanBefore(t *testing.T) {
+	try := metav1.Unix(1_700_000_000, 0)
+	earlier, later := metav1.NewTime(try.Add(-time.Minute)), metav1.NewTime(try.Add(time.Minute))
+	for name, tc := range map[string]struct {
+		reason string
+		state  bmov1alpha1.ProvisioningState
+		end    metav1.Time
+		want   bool
+	}{
+		"Provisioned":  {"BMO has not recorded when", bmov1alpha1.StateProvisioned, metav1.Time{}, true},
+		"Earlier":      {"the system has run", bmov1alpha1.StateProvisioned, earlier, true},
+		"Later":        {"the system boots for the first time", bmov1alpha1.StateProvisioned, later, false},
+		"Provisioning": {"BMO removes the request", bmov1alpha1.StateProvisioning, metav1.Time{}, false},
+		"Available":    {"BMO ignores the request", bmov1alpha1.StateAvailable, metav1.Time{}, false},
+		"External":     {"BMO only manages its power", bmov1alpha1.StateExternallyProvisioned, metav1.Time{}, true},
+	} {
+		host := build.Host("host", build.State(tc.state))
+		host.Status.OperationHistory.Provision.End = tc.end
+		if got := remediation.RanBefore(host, &try); got != tc.want {
+			t.Errorf("%s: %s: got %t", name, tc.reason, got)
+		}
 	}
 }

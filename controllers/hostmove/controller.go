@@ -215,7 +215,7 @@ func (r *Reconciler) do(ctx context.Context, step pivot.Step, host *bmov1alpha1.
 	case step == pivot.Restore:
 		err = r.Statuses.RestoreStatus(ctx, client.ObjectKeyFromObject(host))
 	case step == pivot.Keep && pivot.Explained(host, step):
-	case step == pivot.MarkProvisioned && !pivot.BringsStatus(host):
+	case step == pivot.MarkProvisioned && !pivot.MarksAnnotation(host):
 		err = r.Statuses.MarkProvisioned(ctx, host)
 	default:
 		var written *bmov1alpha1.BareMetalHost

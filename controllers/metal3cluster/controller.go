@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.lostRegistrations.Delete(req.NamespacedName)
 		r.forgotten.Delete(req.NamespacedName)
 	case flow.Ignored:
-		r.Endpoints.Pause(req.NamespacedName)
+		r.Endpoints.Forget(req.NamespacedName)
 		r.Nodes.Pause(req.NamespacedName)
 	}
 	if pass == nil || err != nil {

@@ -179,7 +179,8 @@ func describe(failed string, err error) string {
 func (r *Reconciler) readNodes(_ context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.infra)
 	if !s.keepsIronic() || s.infra.Spec.Ironic.ClusterID == "" {
-		r.Endpoints.Pause(key)
+		// Another Ironic may answer after a pause. A claim does not end.
+		r.Endpoints.Forget(key)
 		r.Nodes.Pause(key)
 		return nil
 	}

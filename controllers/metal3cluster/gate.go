@@ -45,8 +45,12 @@ func (r *Reconciler) openGate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if !gated {
 		return outcome.Done(), r.announceHandover(ctx, s, true)
 	}
-	if err := r.removeBlockMove(ctx, s); err != nil {
+	waits, err := r.depart(ctx, s)
+	if err != nil {
 		return outcome.Done(), fmt.Errorf("the move waits: %w", err)
+	}
+	if waits != "" {
+		return outcome.Waiting(infrav1.WaitingForHostsReason, waits).WithAfter(blockedInterval), nil
 	}
 	r.warnOfHandover(s)
 	return outcome.Done(), nil
@@ -75,20 +79,28 @@ func (r *Reconciler) mayOpen(ctx context.Context, s *scope) (outcome.Outcome, er
 	return outcome.Done(), nil
 }
 
-// removeBlockMove records the departure and removes block-move. After an error, block-move still exists.
-func (r *Reconciler) removeBlockMove(ctx context.Context, s *scope) error {
+// depart records the departure, hands the endpoint over and removes block-move. Block-move still exists after an error,
+// or if depart returns an obstacle.
+func (r *Reconciler) depart(ctx context.Context, s *scope) (waits string, err error) {
 	if err := r.recordDeparture(ctx, s); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.announceHandover(ctx, s, true); err != nil {
-		return err
+		return "", err
+	}
+	// The requests take time, and a user may have requested a reboot of a host since the cache was read.
+	if s.move.Hosts, err = r.Hosts.LiveHosts(ctx, s.infra.Namespace); err != nil {
+		return "", err
+	}
+	if waits := s.moveObstacles(); waits != "" {
+		return waits, nil
 	}
 	delete(s.infra.Annotations, infrav1.BlockMoveAnnotation)
 	if err := s.pass.Save(ctx); err != nil {
 		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.BlockMoveAnnotation, "")
-		return fmt.Errorf("removing block-move: %w", err)
+		return "", fmt.Errorf("removing block-move: %w", err)
 	}
-	return nil
+	return "", nil
 }
 
 // recordDeparture records the inventory for the target cluster, and the departing hosts for this cluster. It runs only
@@ -102,9 +114,18 @@ func (r *Reconciler) recordDeparture(ctx context.Context, s *scope) error {
 	return r.Departures.Remember(ctx, s.infra.Namespace, leaves)
 }
 
-// moveObstacles returns the message about the obstacles of the move. Empty if there are none.
+// moveObstacles returns the message about the obstacles of the move. Empty if there are none. It records what
+// clusterctl leaves behind: a label that is set during the move ends the obstacle, and clusterctl does not read it.
 func (s *scope) moveObstacles() string {
 	lost, waits := pivot.MayLeave(s.move)
+	staying := pivot.Staying(lost)
+	switch missed := s.infra.Annotations[infrav1.MoveIncompleteAnnotation]; {
+	case !s.waitsAtGate():
+	case len(staying) > 0:
+		metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveIncompleteAnnotation, pivot.Enumerate(staying))
+	case missed != "":
+		lost = append(lost, pivot.MoveIncomplete(s.infra, missed))
+	}
 	switch {
 	case len(lost)+len(waits) == 0:
 		return ""

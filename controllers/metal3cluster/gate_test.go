@@ -2,6 +2,7 @@ package metal3cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -134,6 +136,48 @@ func TestTheGateOpensWithItsWrite(t *testing.T) {
 		if emitted := has(recorder, eventHandedOver); emitted != tc.emitted {
 			t.Errorf("event %s: %t, want %t", eventHandedOver, emitted, tc.emitted)
 		}
+	}
+}
+
+// TestTheGateReadsTheHostsAgain resumes a host while the departure is recorded, as hostmove does when a user requests a
+// reboot.
+func TestTheGateReadsTheHostsAgain(t *testing.T) {
+	infra := build.Metal3Cluster("cluster", build.Annotations(map[string]string{
+		infrav1.MoveEpochAnnotation: "3", infrav1.BlockMoveAnnotation: "",
+	}))
+	host := build.Host("host", build.Available(), build.Annotations(map[string]string{
+		bmov1alpha1.PausedAnnotation: infrav1.HostPausedByProvider, infrav1.MoveEpochAnnotation: "3",
+	}))
+	content, err := json.Marshal(host.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Annotations[bmov1alpha1.StatusAnnotation] = string(content)
+	r, stored := moving(t, infra, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if object.GetName() == pivot.DepartureName {
+				current := host.DeepCopy()
+				if err := c.Get(ctx, client.ObjectKeyFromObject(host), current); err != nil {
+					return err
+				}
+				delete(current.Annotations, bmov1alpha1.PausedAnnotation)
+				if err := c.Update(ctx, current); err != nil {
+					return err
+				}
+			}
+			return c.Create(ctx, object, options...)
+		},
+	}, host)
+	key := client.ObjectKeyFromObject(infra)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.Get(t.Context(), key, infra); err != nil {
+		t.Fatal(err)
+	}
+	got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+	if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated || !strings.Contains(got.Message, "host host") {
+		t.Errorf("gated: %t, %+v", gated, got)
 	}
 }
 

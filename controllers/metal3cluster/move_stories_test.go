@@ -300,6 +300,21 @@ func describeMoves(s *suite) {
 			"The move waits: Metal3Machine young has no ownerReference, so clusterctl would leave it behind"))
 		w.gate(ctx, true)
 		Expect(w.client.Delete(ctx, young)).To(Succeed())
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"The move waits: this was corrected after clusterctl had discovered the objects, so clusterctl would not move it: "+
+				"Secret host-bmc of host host has no owner and would stay behind"))
+		w.gate(ctx, true)
+
+		By("beginning the move again")
+		w.pause(ctx, false)
+		Eventually(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Annotations).NotTo(HaveKey(infrav1.MoveIncompleteAnnotation))
+		}).Should(Succeed())
+		w.pauseForMove(ctx, "host")
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Annotations[infrav1.MoveEpochAnnotation] = "3"
+		})
+		w.pause(ctx, true)
 		w.gate(ctx, false)
 	})
 
@@ -729,6 +744,30 @@ func describeMoves(s *suite) {
 		Eventually(func() bool { return w.plane.handedOver("c1") }).Should(BeFalse())
 	})
 
+	It("trusts no answer from before a pause", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.plane = newSimulatedPlane("cp-0")
+		w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
+		ironic := newIronic()
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+		w.controlPlaneNode(ctx, "cp-0")
+		material := w.material(ctx)
+		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, HaveField("Status", metav1.ConditionUnknown))
+		ironic.change(func(i *fakeIronic) { i.stuck = true })
+		w.pause(ctx, false)
+		Eventually(w.plane.claims).Should(HaveValue(Equal(pivot.Claim{Epoch: 2, Manager: "here"})))
+		Consistently(func(g Gomega) {
+			g.Expect(w.get(ctx, g).Status.Conditions).NotTo(
+				stage.HaveCondition(infrav1.IronicEndpointReadyCondition, stage.IsTrue()))
+		}).Should(Succeed())
+		ironic.change(func(i *fakeIronic) { i.stuck = false })
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+	})
+
 	It("stops when another management cluster has claimed the cluster, and continues after a takeover", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.plane = newSimulatedPlane("cp-0")
@@ -761,6 +800,17 @@ func describeMoves(s *suite) {
 				stage.HaveCondition(infrav1.IronicEndpointReadyCondition,
 					stage.IsFalseBecause(infrav1.ManagedElsewhereReason, "")))
 		}).Should(Succeed())
+
+		By("pausing it here, and unpausing it by mistake again")
+		for range 2 {
+			w.pause(ctx, true)
+			w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+			w.pause(ctx, false)
+			w.eventually(ctx, infrav1.PausedCondition, stage.IsFalseBecause(clusterv1.NotPausedReason, ""))
+			w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.ManagedElsewhereReason, ""))
+		}
+		Expect(w.get(ctx, Default).Annotations).To(HaveKeyWithValue(infrav1.MoveEpochAnnotation, "2"))
+		Expect(w.plane.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 2, Manager: "there"})))
 
 		By("taking over")
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {

@@ -102,8 +102,16 @@ var ready = flow.Condition[*scope]{
 	Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
 	Done: func(s *scope) flow.Reached {
 		spec := s.template.Spec
-		duplicates := []string{hostdata.DuplicateKeys(spec.MetaData), hostdata.DuplicateIDs(spec.NetworkData)}
-		return flow.Reached{Reason: infrav1.TemplateReadyReason, Message: strings.TrimSpace(strings.Join(duplicates, " "))}
+		var notes []string
+		for _, note := range []string{
+			hostdata.DuplicateKeys(spec.MetaData), hostdata.DuplicateIDs(spec.NetworkData),
+			hostdata.IncompleteLinks(spec.NetworkData),
+		} {
+			if note != "" {
+				notes = append(notes, note)
+			}
+		}
+		return flow.Reached{Reason: infrav1.TemplateReadyReason, Message: strings.Join(notes, " ")}
 	},
 }
 

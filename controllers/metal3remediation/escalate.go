@@ -23,6 +23,9 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if s.record.Phase != infrav1.RemediationDeletingMachine {
 		return outcome.Done(), nil
 	}
+	if !remediation.RanBefore(s.host, s.record.LastRemediated) {
+		return r.replaceUnprovisioned(ctx, s)
+	}
 	refused := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host)))
 	if refused != nil && !hoststore.IsRefusal(refused) {
 		return outcome.Done(), refused
@@ -35,6 +38,21 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 		"Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to replace the Machine. If the "+
 			"owner does not, delete the Machine. Repair the host, then remove its annotation %s.",
 		s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)), nil
+}
+
+// replaceUnprovisioned marks the Machine for replacement by its owner. The host is not unhealthy: it has not run the
+// Machine, for example because it waited for an address or for its image.
+func (r *Reconciler) replaceUnprovisioned(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	if err := r.write(ctx, s, remediation.PowerOn(s.host)); err != nil && !hoststore.IsRefusal(err) {
+		return outcome.Done(), err
+	}
+	cause := fmt.Sprintf("BareMetalHost %s was not provisioned in time", s.host.Name)
+	if err := r.markMachine(ctx, s, cause); err != nil {
+		return outcome.Done(), err
+	}
+	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
+		"%s, and was not rebooted. Waiting for the owner of Machine %s to replace it. If the owner does not, delete the "+
+			"Machine.", cause, s.owner.Name)), nil
 }
 
 // replace marks the Machine for replacement by its owner, because its host does not exist. If the host is restored, the

@@ -59,6 +59,33 @@ func describeEscalations(s *suite) {
 		}).Should(Equal([]float64{2, 1}))
 	})
 
+	It("neither reboots nor marks a host that was not provisioned in time", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		stage.ChangeStatus(ctx, w.client, w.key(hostName), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
+		})
+		w.start()
+		w.remediate(ctx)
+		waits := func() {
+			GinkgoHelper()
+			w.eventually(ctx, infrav1.HostRebootedCondition,
+				stage.IsFalseBecause(infrav1.HostNotProvisionedReason, "Its state is provisioning"))
+			Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+		}
+		waits()
+		w.passes(ctx, timeout+time.Second)
+		Eventually(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Status.RetryCount).To(BeEquivalentTo(1))
+		}).Should(Succeed())
+		waits()
+		w.passes(ctx, timeout+time.Second)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason,
+			"BareMetalHost host was not provisioned in time, and was not rebooted. Waiting for the owner of Machine machine"))
+		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue())
+		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+
 	It("marks the Machine for replacement if its host was deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)

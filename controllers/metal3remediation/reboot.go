@@ -120,6 +120,10 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 	switch {
 	case s.record.Phase != infrav1.RemediationRunning:
 		return outcome.Done(), nil
+	case !remediation.HasPowerOffRequest(s.host) && !remediation.RanBefore(s.host, s.record.LastRemediated):
+		return outcome.Waiting(infrav1.HostNotProvisionedReason, fmt.Sprintf(
+			"BareMetalHost %s was not provisioned when this try began, so it is not rebooted. Its state is %s",
+			s.host.Name, s.host.Status.Provisioning.State)), nil
 	case s.host.Spec.DisablePowerOff:
 		if err := r.write(ctx, s, remediation.Restart(s.host)); err != nil {
 			return outcome.Done(), err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,11 +67,15 @@ func (l redfishLab) testFailedClean(number byte, failure computer.Failure) func(
 	}
 }
 
-// expectLost requires that Ironic reports the loss of an agent. It detects a dead agent at once if it sends a request.
+// expectLost requires that Ironic reports the loss of an agent. It detects a dead agent at once while it connects to it,
+// or reads its response.
 func expectLost(t *testing.T, node *nodes.Node, failure computer.Failure) {
 	t.Helper()
-	if !strings.Contains(node.LastError, "Timeout reached while") &&
-		(failure != computer.Dies || !strings.Contains(node.LastError, "Connection to agent failed")) {
+	reports := []string{"Timeout reached while"}
+	if failure == computer.Dies {
+		reports = append(reports, "Connection to agent failed", "Error invoking agent command")
+	}
+	if !slices.ContainsFunc(reports, func(report string) bool { return strings.Contains(node.LastError, report) }) {
 		t.Errorf("last_error does not name the agent that %s: %s", failure, node.LastError)
 	}
 }
