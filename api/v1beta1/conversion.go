@@ -2,7 +2,6 @@ package v1beta1
 
 import (
 	stdjson "encoding/json"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -105,14 +104,16 @@ func (t versions) toSpoke() error {
 // saveHub writes the hub into the annotation of the spoke. If the annotations would exceed the limit of the API server,
 // it drops the status: otherwise no client of v1beta1 could write the object. The controllers set the status again.
 func (t versions) saveHub() error {
-	err := conversion.MarshalData(t.hub, t.spoke)
-	if err == nil && validation.ValidateAnnotationsSize(t.spokeMeta.Annotations) == nil {
+	if err := conversion.MarshalData(t.hub, t.spoke); err != nil {
+		return fmt.Errorf("writing the annotation %s: %w", conversion.DataAnnotation, err)
+	}
+	if validation.ValidateAnnotationsSize(t.spokeMeta.Annotations) == nil {
 		return nil
 	}
 	whole := takeSaved(t.spoke, conversion.DataAnnotation)
 	delete(whole, "status")
-	data, marshal := json.Marshal(whole)
-	if err := errors.Join(err, marshal); err != nil {
+	data, err := json.Marshal(whole)
+	if err != nil {
 		return fmt.Errorf("writing the annotation %s: %w", conversion.DataAnnotation, err)
 	}
 	metav1.SetMetaDataAnnotation(t.spokeMeta, conversion.DataAnnotation, string(data))

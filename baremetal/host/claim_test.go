@@ -266,7 +266,7 @@ func TestDesiredImage(t *testing.T) {
 	}
 }
 
-// TestDesiredWithoutURL claims a host for a custom deploy step whose image has no URL, and takes the host back.
+// TestDesiredWithoutURL claims a host for a custom deploy step and an image without a URL, and takes the host back.
 func TestDesiredWithoutURL(t *testing.T) {
 	wanted := claim(func(c *host.Claim) {
 		c.Provision = &host.Provision{

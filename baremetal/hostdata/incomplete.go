@@ -21,29 +21,26 @@ func IncompleteLinks(data *infrav1.NetworkData) string {
 	}
 	c := &completeness{links: linkIDs(data.Links)}
 	c.checkLinks(data.Links)
-	networks := data.Networks
-	for _, list := range []struct {
-		name    string
-		entries []infrav1.StaticNetwork
-	}{{"ipv4", networks.IPv4}, {"ipv6", networks.IPv6}} {
-		for _, entry := range list.entries {
-			c.requireLink("networks."+list.name, entry.ID, entry.Link)
-		}
-	}
-	for _, list := range []struct {
-		name    string
-		entries []infrav1.DynamicNetwork
-	}{{"ipv4DHCP", networks.IPv4DHCP}, {"ipv6DHCP", networks.IPv6DHCP}, {"ipv6SLAAC", networks.IPv6SLAAC}} {
-		for _, entry := range list.entries {
-			c.requireLink("networks."+list.name, entry.ID, entry.Link)
-		}
-	}
+	static := func(entry infrav1.StaticNetwork) (id, link string) { return entry.ID, entry.Link }
+	dynamic := func(entry infrav1.DynamicNetwork) (id, link string) { return entry.ID, entry.Link }
+	requireLinks(c, "networks.ipv4", data.Networks.IPv4, static)
+	requireLinks(c, "networks.ipv6", data.Networks.IPv6, static)
+	requireLinks(c, "networks.ipv4DHCP", data.Networks.IPv4DHCP, dynamic)
+	requireLinks(c, "networks.ipv6DHCP", data.Networks.IPv6DHCP, dynamic)
+	requireLinks(c, "networks.ipv6SLAAC", data.Networks.IPv6SLAAC, dynamic)
 	if len(c.sentences) == 0 {
 		return ""
 	}
 	return strings.Join(c.sentences, " ") + " cloud-init does not configure the network with such network data. " +
-		"spec.networkData is immutable: create a corrected Metal3DataTemplate, and name it in " +
-		"spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
+		replaceTemplate("spec.networkData", "a corrected Metal3DataTemplate")
+}
+
+// requireLinks requires the link of each entry of a list.
+func requireLinks[T any](c *completeness, list string, entries []T, of func(T) (id, link string)) {
+	for _, entry := range entries {
+		id, link := of(entry)
+		c.requireLink(list, id, link)
+	}
 }
 
 // completeness collects sentences about incomplete entries. links are the IDs of all links.

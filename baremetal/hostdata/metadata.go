@@ -70,8 +70,8 @@ func DuplicateKeys(data *infrav1.MetaData) string {
 	if len(sentences) == 0 {
 		return ""
 	}
-	return strings.Join(sentences, " ") + " spec.metaData is immutable: create a Metal3DataTemplate that renders each " +
-		"key once, and name it in spec.template.spec.dataTemplate of a new Metal3MachineTemplate."
+	return strings.Join(sentences, " ") + " " +
+		replaceTemplate("spec.metaData", "a Metal3DataTemplate that renders each key once")
 }
 
 // EmptyValues returns a message about the labels and annotations that are missing. Their values are empty, as in CAPM3.

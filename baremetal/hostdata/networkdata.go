@@ -54,9 +54,14 @@ func DuplicateIDs(data *infrav1.NetworkData) string {
 	if len(sentences) == 0 {
 		return ""
 	}
-	return strings.Join(sentences, " ") + " Programs that read network data expect each ID once. spec.networkData is " +
-		"immutable: create a Metal3DataTemplate with different IDs, and name it in spec.template.spec.dataTemplate of a " +
-		"new Metal3MachineTemplate."
+	return strings.Join(sentences, " ") + " Programs that read network data expect each ID once. " +
+		replaceTemplate("spec.networkData", "a Metal3DataTemplate with different IDs")
+}
+
+// replaceTemplate returns the remedy for an immutable field of a Metal3DataTemplate.
+func replaceTemplate(field, by string) string {
+	return field + " is immutable: create " + by + ", and name it in spec.template.spec.dataTemplate of a new " +
+		"Metal3MachineTemplate."
 }
 
 // repeated returns a sentence for each ID that several entries have.

@@ -65,10 +65,20 @@ func (s *scope) readStanding(result nodesResult, isProbed bool) {
 		s.standing, s.claim, s.isClaimProbed = result.standing, result.claim, !result.isUnproven
 		s.isUnproven = result.isUnproven
 	}
-	recorded := pivot.ClaimElsewhere(s.infra)
-	if s.standing == "" && pivot.StandingOf(pivot.Claim{Epoch: s.nodes.epoch}, recorded) == pivot.Superseded {
+	if recorded := supersedingClaim(s.infra); s.standing == "" && recorded != nil {
 		s.standing, s.claim = pivot.Superseded, *recorded
 	}
+}
+
+// supersedingClaim returns the claim of another management cluster in the status, unless the Metal3Cluster has a newer
+// epoch. Nil if there is none.
+func supersedingClaim(infra *infrav1.Metal3Cluster) *pivot.Claim {
+	recorded := pivot.ClaimElsewhere(infra)
+	own := pivot.Claim{Epoch: pivot.EpochOf(infra).Unpaused()}
+	if pivot.StandingOf(own, recorded) != pivot.Superseded {
+		return nil
+	}
+	return recorded
 }
 
 // fence stops the reconcile if another management cluster has claimed the cluster.

@@ -33,11 +33,12 @@ func (s *scope) waitsAtGate() bool {
 }
 
 // beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch. A pause
-// by a user also begins a move, so the event is a warning.
+// by a user also begins a move, so the event is a warning. The epoch of a superseded Metal3Cluster does not rise: with
+// a higher one it would take the cluster back after the pause, and only a user decides that, with a takeover.
 func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, error) {
 	epoch := pivot.EpochOf(s.infra)
 	begun := pivot.Depart(epoch, s.move.Around)
-	if !s.waitsAtGate() || begun == epoch || isSuperseded(s.infra) {
+	if !s.waitsAtGate() || begun == epoch || supersedingClaim(s.infra) != nil {
 		return outcome.Done(), nil
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveEpochAnnotation, begun.String())
@@ -46,13 +47,6 @@ func (r *Reconciler) beginMove(_ context.Context, s *scope) (outcome.Outcome, er
 		s.cluster.Name)
 	return outcome.Waiting(infrav1.WaitingForHostsReason,
 		"The move waits until the hosts have the epoch of the move").WithAfter(claimDelay), nil
-}
-
-// isSuperseded returns true for a Metal3Cluster that another management cluster has claimed. Its epoch must not rise:
-// with a higher one it would take the cluster back after the pause, and only a user decides that, with a takeover.
-func isSuperseded(infra *infrav1.Metal3Cluster) bool {
-	own := pivot.Claim{Epoch: pivot.EpochOf(infra).Unpaused()}
-	return pivot.StandingOf(own, pivot.ClaimElsewhere(infra)) == pivot.Superseded
 }
 
 // warnOfHandover emits an event when the gate opens, because the same stage hands the endpoint over.

@@ -47,6 +47,19 @@ func moving(
 	return r, stored
 }
 
+// judged reconciles a Metal3Cluster, reads it again and returns ReadyForMove.
+func judged(t *testing.T, r *Reconciler, stored client.Client, infra *infrav1.Metal3Cluster) *metav1.Condition {
+	t.Helper()
+	key := client.ObjectKeyFromObject(infra)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.Get(t.Context(), key, infra); err != nil {
+		t.Fatal(err)
+	}
+	return conditions.Get(infra, infrav1.ReadyForMoveCondition)
+}
+
 // TestTheGateIsJudgedWhileItIsClosed reports on paused Clusters with a Machine that a move would lose.
 func TestTheGateIsJudgedWhileItIsClosed(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -70,14 +83,7 @@ func TestTheGateIsJudgedWhileItIsClosed(t *testing.T) {
 			}
 			machine := build.Machine("machine", "cluster")
 			r, stored := moving(t, infra, interceptor.Funcs{}, machine)
-			key := client.ObjectKeyFromObject(infra)
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-				t.Fatal(err)
-			}
-			if err := stored.Get(t.Context(), key, infra); err != nil {
-				t.Fatal(err)
-			}
-			got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+			got := judged(t, r, stored, infra)
 			if got.Reason != tc.says || strings.Contains(got.Message, "Machine machine has no node") != tc.lost {
 				t.Errorf("%s: got %+v, want %s", tc.reason, got, tc.says)
 			}
@@ -168,14 +174,7 @@ func TestTheGateReadsTheHostsAgain(t *testing.T) {
 			return c.Create(ctx, object, options...)
 		},
 	}, host)
-	key := client.ObjectKeyFromObject(infra)
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.Get(t.Context(), key, infra); err != nil {
-		t.Fatal(err)
-	}
-	got := conditions.Get(infra, infrav1.ReadyForMoveCondition)
+	got := judged(t, r, stored, infra)
 	if _, gated := infra.Annotations[infrav1.BlockMoveAnnotation]; !gated || !strings.Contains(got.Message, "host host") {
 		t.Errorf("gated: %t, %+v", gated, got)
 	}

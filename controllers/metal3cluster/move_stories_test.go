@@ -151,6 +151,22 @@ func (w *world) host(ctx context.Context, name string, options ...build.HostOpti
 	w.create(ctx, build.Host(name, append([]build.HostOption{build.InNamespace(w.namespace)}, options...)...))
 }
 
+// managed starts a manager with a Cluster and an Ironic in the management cluster that answers.
+func (s *suite) managed(ctx context.Context) (*world, *fakeIronic) {
+	GinkgoHelper()
+	w := s.world(ctx)
+	w.plane = newSimulatedPlane("cp-0")
+	w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
+	ironic := newIronic()
+	w.manager.Start()
+	w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
+	w.controlPlaneNode(ctx, "cp-0")
+	material := w.material(ctx)
+	ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
+	w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+	return w, ironic
+}
+
 // pauseForMove pauses a host like the controller of hosts before a move.
 func (w *world) pauseForMove(ctx context.Context, name string) {
 	GinkgoHelper()
@@ -745,16 +761,7 @@ func describeMoves(s *suite) {
 	})
 
 	It("trusts no answer from before a pause", func(ctx context.Context) {
-		w := s.world(ctx)
-		w.plane = newSimulatedPlane("cp-0")
-		w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
-		ironic := newIronic()
-		w.manager.Start()
-		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
-		w.controlPlaneNode(ctx, "cp-0")
-		material := w.material(ctx)
-		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
-		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		w, ironic := s.managed(ctx)
 		w.pause(ctx, true)
 		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, HaveField("Status", metav1.ConditionUnknown))
 		ironic.change(func(i *fakeIronic) { i.stuck = true })
@@ -769,16 +776,7 @@ func describeMoves(s *suite) {
 	})
 
 	It("stops when another management cluster has claimed the cluster, and continues after a takeover", func(ctx context.Context) {
-		w := s.world(ctx)
-		w.plane = newSimulatedPlane("cp-0")
-		w.plane.change(func(c *simulatedPlane) { c.seen.Own = true })
-		ironic := newIronic()
-		w.manager.Start()
-		w.infrastructure(ctx, w.cluster(ctx), withIronic(ironic))
-		w.controlPlaneNode(ctx, "cp-0")
-		material := w.material(ctx)
-		ironic.change(func(i *fakeIronic) { i.material, i.conductors = &material, []string{"c1-m"} })
-		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsTrueBecause(infrav1.EndpointAnswersReason))
+		w, _ := s.managed(ctx)
 		Expect(w.plane.claims()).To(HaveValue(Equal(pivot.Claim{Epoch: 0, Manager: "here"})))
 
 		By("moving the cluster away, and unpausing it here as well")

@@ -173,8 +173,8 @@ func obstaclesOf(s *scope, results flow.Results) []pivot.Obstacle {
 	return obstacles
 }
 
-// forgetEndpoint sets IronicEndpointReady to Unknown while the Cluster is paused: the prober is paused, and
-// another Ironic may answer when the Cluster runs again.
+// forgetEndpoint sets IronicEndpointReady to Unknown while the Cluster is paused: the endpoint is not probed,
+// and another Ironic may answer when the Cluster runs again.
 func forgetEndpoint(s *scope) {
 	if s.infra.Spec.Ironic == nil || s.cluster == nil || !ptr.Deref(s.cluster.Spec.Paused, false) ||
 		!pivot.Verified(s.infra) {

@@ -102,15 +102,10 @@ var ready = flow.Condition[*scope]{
 	Type: infrav1.ReadyCondition, Initial: infrav1.TemplateReadyReason, Failed: infrav1.WriteFailedReason,
 	Done: func(s *scope) flow.Reached {
 		spec := s.template.Spec
-		var notes []string
-		for _, note := range []string{
+		notes := slices.DeleteFunc([]string{
 			hostdata.DuplicateKeys(spec.MetaData), hostdata.DuplicateIDs(spec.NetworkData),
 			hostdata.IncompleteLinks(spec.NetworkData),
-		} {
-			if note != "" {
-				notes = append(notes, note)
-			}
-		}
+		}, func(note string) bool { return note == "" })
 		return flow.Reached{Reason: infrav1.TemplateReadyReason, Message: strings.Join(notes, " ")}
 	},
 }

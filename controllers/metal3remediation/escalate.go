@@ -17,42 +17,31 @@ import (
 )
 
 // escalate marks the Machine for replacement by its owner after the last try failed. It first marks the host as
-// unhealthy, so that no machine claims it, and powers it on, because the owner may keep the Machine. If the API server
-// refuses this write, escalate marks the Machine and returns the refusal.
+// unhealthy, so that no machine claims it, and powers it on, because the owner may keep the Machine. A host that was
+// not provisioned in the last try is not unhealthy: its Machine waited, for example for an address or for its image. If
+// the API server refuses this write, escalate marks the Machine and returns the refusal.
 func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationDeletingMachine {
 		return outcome.Done(), nil
 	}
-	if !remediation.RanBefore(s.host, s.record.LastRemediated) {
-		return r.replaceUnprovisioned(ctx, s)
+	desired, cause := remediation.PowerOn(s.host), fmt.Sprintf("BareMetalHost %s was not provisioned in time", s.host.Name)
+	message := fmt.Sprintf("%s, and was not rebooted. Waiting for the owner of Machine %s to replace it. If the owner "+
+		"does not, delete the Machine.", cause, s.owner.Name)
+	if remediation.RanBefore(s.host, s.record.LastRemediated) {
+		desired = remediation.Unhealthy(desired)
+		cause = fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name)
+		message = fmt.Sprintf("Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to "+
+			"replace the Machine. If the owner does not, delete the Machine. Repair the host, then remove its annotation %s.",
+			s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)
 	}
-	refused := r.write(ctx, s, remediation.Unhealthy(remediation.PowerOn(s.host)))
+	refused := r.write(ctx, s, desired)
 	if refused != nil && !hoststore.IsRefusal(refused) {
 		return outcome.Done(), refused
 	}
-	cause := fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name)
 	if err := errors.Join(refused, r.markMachine(ctx, s, cause)); err != nil {
 		return outcome.Done(), err
 	}
-	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
-		"Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to replace the Machine. If the "+
-			"owner does not, delete the Machine. Repair the host, then remove its annotation %s.",
-		s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)), nil
-}
-
-// replaceUnprovisioned marks the Machine for replacement by its owner. The host is not unhealthy: it has not run the
-// Machine, for example because it waited for an address or for its image.
-func (r *Reconciler) replaceUnprovisioned(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if err := r.write(ctx, s, remediation.PowerOn(s.host)); err != nil && !hoststore.IsRefusal(err) {
-		return outcome.Done(), err
-	}
-	cause := fmt.Sprintf("BareMetalHost %s was not provisioned in time", s.host.Name)
-	if err := r.markMachine(ctx, s, cause); err != nil {
-		return outcome.Done(), err
-	}
-	return outcome.Waiting(infrav1.RetriesExhaustedReason, fmt.Sprintf(
-		"%s, and was not rebooted. Waiting for the owner of Machine %s to replace it. If the owner does not, delete the "+
-			"Machine.", cause, s.owner.Name)), nil
+	return outcome.Waiting(infrav1.RetriesExhaustedReason, message), nil
 }
 
 // replace marks the Machine for replacement by its owner, because its host does not exist. If the host is restored, the

@@ -85,8 +85,8 @@ func (c *yielding) plan(ctx context.Context) (notice, intent, error) {
 	}
 	if c.undo && there != nil {
 		// The Ironic there may serve the hosts of all namespaces.
-		if there, err = c.target.look(ctx, metav1.NamespaceAll); err != nil {
-			return notice{}, intent{}, err
+		if there.hosts, err = c.target.readHosts(ctx, metav1.NamespaceAll); err != nil {
+			return notice{}, intent{}, c.target.blind(err)
 		}
 	}
 	c.done.Refusals = append(c.done.Refusals, yieldObstacles(c.clusterID, c.undo, here, there)...)

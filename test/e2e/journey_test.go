@@ -71,8 +71,7 @@ func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationT
 	GinkgoHelper()
 	stage.Hold(ctx, in.Client, stage.Rejected{
 		Operation: operation, Resource: clusterv1.GroupVersion.WithResource("machines"),
-	})
-	Eventually(func() error {
+	}, func() error {
 		if operation == admissionv1.Create {
 			machine := build.Machine("held", endpointCluster, build.InNamespace(lab.Namespace))
 			return in.Client.Create(ctx, machine, client.DryRunAll)
@@ -82,7 +81,7 @@ func hold(ctx context.Context, in *lab.Cluster, operation admissionv1.OperationT
 			return err
 		}
 		return in.Client.Delete(ctx, &machines.Items[0], client.DryRunAll)
-	}, patiently()...).Should(stage.BeHeld())
+	}, patiently()...)
 }
 
 // beginHeld starts a move to a cluster with a hold, and waits until all hosts and no Machines are there.

@@ -191,16 +191,15 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 func holdFinalizer(ctx context.Context, name string) {
 	GinkgoHelper()
 	management := bed.lab.Management()
+	DeferCleanup(stage.EndHold, management.Client)
 	stage.Hold(ctx, management.Client, stage.Rejected{
 		Operation: admissionv1.Update, Resource: bmov1alpha1.GroupVersion.WithResource("baremetalhosts"),
 		Unless: "object.metadata.name != '" + name + "' || has(object.metadata.finalizers)",
-	})
-	DeferCleanup(stage.EndHold, management.Client)
-	Eventually(func() error {
+	}, func() error {
 		host := &bmov1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: lab.Namespace, Name: name}}
 		remove := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 		return management.Client.Patch(ctx, host, remove, client.DryRunAll)
-	}, patiently()...).Should(stage.BeHeld())
+	}, patiently()...)
 }
 
 // killBMO kills BMO with SIGKILL, and waits until its Deployment has restarted it.

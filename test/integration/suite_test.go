@@ -27,9 +27,6 @@ const (
 	// patience is the time limit of each wait.
 	patience = 3 * time.Minute
 
-	// triggerInterval is the interval at which BMO polls Ironic.
-	triggerInterval = 500 * time.Millisecond
-
 	pollEvery = 250 * time.Millisecond
 
 	// buildPatience includes the build of all programs.
@@ -116,7 +113,7 @@ func (m *management) start(ctx context.Context, earlier ...string) {
 	Expect(err).NotTo(HaveOccurred())
 	m.clusterctl.Variables = variables()
 	stage.RunBMO(ctx, m.server)
-	stage.TriggerOften(m.server, build.DefaultNamespace, triggerInterval)
+	stage.TriggerOften(m.server, build.DefaultNamespace, stage.PollInterval)
 }
 
 func (m *management) reportFailure(ctx context.Context) {

@@ -252,8 +252,7 @@ func (w *world) loseWhileDeleting(ctx context.Context) {
 // hold makes an API server reject writes until release. Both return when attempt shows the effect.
 func hold(ctx context.Context, in client.Client, writes stage.Rejected, attempt func() error) (release func()) {
 	GinkgoHelper()
-	stage.Hold(ctx, in, writes)
-	Eventually(attempt).Should(stage.BeHeld())
+	stage.Hold(ctx, in, writes, attempt)
 	return func() {
 		GinkgoHelper()
 		stage.EndHold(ctx, in)

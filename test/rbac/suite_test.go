@@ -24,9 +24,6 @@ const (
 	// patience is the time limit of each wait.
 	patience = 3 * time.Minute
 
-	// triggerInterval is the interval at which BMO polls Ironic.
-	triggerInterval = 500 * time.Millisecond
-
 	pollEvery = 50 * time.Millisecond
 )
 
@@ -57,7 +54,7 @@ var _ = Describe("The manager", Ordered, func() {
 		})
 		i.namespace = stage.Namespace(ctx, i.server)
 		stage.RunBMO(ctx, i.server)
-		stage.TriggerOften(i.server, i.namespace, triggerInterval)
+		stage.TriggerOften(i.server, i.namespace, stage.PollInterval)
 		i.role = installation.Role(ctx, i.server, "role.yaml")
 		config := installation.Config(ctx, i.server, i.role)
 		installation.Follow(ctx, i.server, "installation.md", "Where owner references are guarded")

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,9 +24,9 @@ type Rejected struct {
 	Unless string
 }
 
-// Hold makes an API server reject writes until EndHold. It takes effect a moment later. An API server has one hold at
-// most.
-func Hold(ctx context.Context, in client.Client, writes Rejected) {
+// Hold makes an API server reject writes until EndHold. It returns when attempt, a dry run, shows the effect. Intervals
+// are those of Eventually. An API server has one hold at most.
+func Hold(ctx context.Context, in client.Client, writes Rejected, attempt func() error, intervals ...any) {
 	GinkgoHelper()
 	policy, binding := holdObjects()
 	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
@@ -47,10 +46,8 @@ func Hold(ctx context.Context, in client.Client, writes Rejected) {
 	}
 	Expect(in.Create(ctx, policy)).To(Succeed())
 	Expect(in.Create(ctx, binding)).To(Succeed())
+	Eventually(attempt, intervals...).Should(MatchError(ContainSubstring(holdMessage)))
 }
-
-// BeHeld matches the error of a write that a hold has rejected.
-func BeHeld() types.GomegaMatcher { return MatchError(ContainSubstring(holdMessage)) }
 
 // EndHold ends a hold, if there is one. It takes effect a moment later.
 func EndHold(ctx context.Context, in client.Client) {

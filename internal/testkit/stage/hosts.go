@@ -28,6 +28,9 @@ const (
 	// triggerInterval is the interval between two reconciles of a host in a story of a controller.
 	triggerInterval = 100 * time.Millisecond
 
+	// PollInterval is the interval between two reconciles of a host in a suite with whole managers.
+	PollInterval = 500 * time.Millisecond
+
 	// noNamespace is a namespace that does not exist.
 	noNamespace = "no-namespace"
 )
