@@ -82,6 +82,31 @@ func TestExamplesAreAdmitted(t *testing.T) {
 	}
 }
 
+// TestHealthChecksWaitForProvisioning requires a timeout in examples of health checks. By default, Cluster API waits ten
+// minutes for a Node, and the provisioning of a host takes longer.
+func TestHealthChecksWaitForProvisioning(t *testing.T) {
+	const byDefault = 600
+	found := 0
+	for name, text := range texts(t) {
+		for _, example := range blocks(text, "yaml") {
+			check := &clusterv1.MachineHealthCheck{}
+			if !strings.Contains(example.Text, "kind: MachineHealthCheck\n") {
+				continue
+			}
+			if err := yaml.UnmarshalStrict([]byte(example.Text), check); err != nil {
+				t.Fatalf("%s:%d: %v", name, example.Line, err)
+			}
+			found++
+			if timeout := check.Spec.Checks.NodeStartupTimeoutSeconds; timeout == nil || *timeout <= byDefault {
+				t.Errorf("%s:%d: the example replaces machines whose hosts are being provisioned", name, example.Line)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no document has an example of a MachineHealthCheck: correct this test")
+	}
+}
+
 // admit runs the rules of admission for the creation of an object. It skips kinds of other projects.
 func admit(object runtime.Object) (admission.Warnings, error) {
 	ctx := context.Background()
