@@ -162,6 +162,22 @@ func TestCommandsOfThePluginExist(t *testing.T) {
 	}
 }
 
+// TestUndoneYieldsCheckHosts requires the cluster of the hosts in a command that makes an Ironic lose its database.
+func TestUndoneYieldsCheckHosts(t *testing.T) {
+	count := 0
+	for _, each := range commandsWith(t, "clusterctl") {
+		if slices.Contains(each.words, "yield") && slices.Contains(each.words, "--undo") {
+			count++
+			if !slices.Contains(each.words, "--to-kubeconfig") {
+				t.Errorf("%s, which checks no hosts: add --to-kubeconfig", each)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no document runs yield --undo: correct this test")
+	}
+}
+
 // foreignPlugins are commands that the program itself does not have. The plugin of this provider has its own test, and
 // krew is not installed.
 var foreignPlugins = sets.New("metal3", "krew")
