@@ -96,7 +96,8 @@ func bootstrapProblem(s *scope) outcome.Outcome {
 			"Waiting for Secret %s with the bootstrap data of Machine %s", name, s.owner.Name)).WithAfter(secretDelay)
 	case name != "" && !s.bootstrap.hasValue:
 		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
-			"Secret %s with the bootstrap data has no key \"value\": correct or delete it", name)).WithAfter(secretDelay)
+			"Secret %s with the bootstrap data has no key \"value\". Add the key, or delete Machine %s to replace it",
+			name, s.owner.Name)).WithAfter(secretDelay)
 	default:
 		return outcome.Done()
 	}

@@ -58,7 +58,8 @@ func describeWaiting(s *suite) {
 		secret := build.BootstrapSecret("machine", "", nil, build.InNamespace(w.namespace), ofCluster(clusterName))
 		secret.Data = map[string][]byte{"other": []byte("data")}
 		w.create(ctx, secret)
-		waits(infrav1.BootstrapDataInvalidReason, `Secret machine-bootstrap with the bootstrap data has no key "value"`)
+		waits(infrav1.BootstrapDataInvalidReason, `Secret machine-bootstrap with the bootstrap data has no key "value". `+
+			"Add the key, or delete Machine machine to replace it")
 		Expect(w.hostsOf(ctx, Default, "machine")).To(BeEmpty())
 		Eventually(func(g Gomega) {
 			g.Expect(w.events(ctx, g, "machine")).To(ConsistOf(infrav1.BootstrapDataInvalidReason),
