@@ -26,8 +26,8 @@ type Image struct {
 	// +optional
 	Checksum string `json:"checksum,omitempty"`
 
-	// checksumType is the algorithm of the checksum. With auto, BMO detects it by the length of the checksum. Defaults
-	// to md5.
+	// checksumType is the algorithm of the checksum. With auto, Ironic detects it by the length of the checksum.
+	// Defaults to auto.
 	// +optional
 	// +kubebuilder:validation:Enum=md5;sha256;sha512;auto
 	ChecksumType *string `json:"checksumType,omitempty"`

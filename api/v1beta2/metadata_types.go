@@ -16,8 +16,9 @@ const (
 	SourceBareMetalHost SourceObject = "baremetalhost"
 )
 
-// MetaData lists the keys of the rendered meta-data. If two lists have the same key, the later field of this type takes
-// precedence, except that fromHostInterfaces is evaluated first and strings last.
+// MetaData lists the keys of the rendered meta-data. If several lists have the same key, the last of these takes
+// precedence: fromHostInterfaces, ipAddressesFromPool, prefixesFromPool, gatewaysFromPool, dnsServersFromPool, indexes,
+// namespaces, objectNames, fromLabels, fromAnnotations, strings.
 type MetaData struct {
 	// strings are fixed values.
 	// +optional
