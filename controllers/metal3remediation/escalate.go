@@ -30,8 +30,9 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if remediation.RanBefore(s.host, s.record.LastRemediated) {
 		desired = remediation.Unhealthy(desired)
 		cause = fmt.Sprintf("The Machine is still unhealthy after reboots of BareMetalHost %s", s.host.Name)
-		message = fmt.Sprintf("Machine %s is unhealthy after %d reboots of BareMetalHost %s. Waiting for its owner to "+
-			"replace the Machine. If the owner does not, delete the Machine. Repair the host, then remove its annotation %s.",
+		message = fmt.Sprintf("Machine %s is unhealthy after %d tries to reboot BareMetalHost %s. Waiting for its owner "+
+			"to replace the Machine. If the owner does not, delete the Machine. Repair the host, then remove its "+
+			"annotation %s.",
 			s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)
 	}
 	refused := r.write(ctx, s, desired)

@@ -41,7 +41,7 @@ func describeEscalations(s *suite) {
 
 		w.passes(ctx, timeout+time.Second)
 		w.eventually(ctx, infrav1.HostRebootedCondition,
-			stage.IsFalseBecause(infrav1.RetriesExhaustedReason, "Machine machine is unhealthy after 2 reboots of BareMetalHost host"))
+			stage.IsFalseBecause(infrav1.RetriesExhaustedReason, "Machine machine is unhealthy after 2 tries to reboot BareMetalHost host"))
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
 		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue(),
 			"MachineSets and control planes read it")

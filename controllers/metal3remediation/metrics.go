@@ -12,7 +12,7 @@ import (
 var (
 	tries = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "metal3_remediation_tries_total",
-		Help: "Tries of Metal3Remediations. Each reboots a host.",
+		Help: "Tries of Metal3Remediations. A try reboots its host if the host is provisioned.",
 	})
 	replacements = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "metal3_remediation_replacements_total",
