@@ -82,8 +82,8 @@ func TestExamplesAreAdmitted(t *testing.T) {
 	}
 }
 
-// TestHealthChecksWaitForProvisioning requires a timeout in examples of health checks. By default, Cluster API waits ten
-// minutes for a Node, and the provisioning of a host takes longer.
+// TestHealthChecksWaitForProvisioning requires a timeout in examples of health checks. By default, Cluster API waits for
+// a Node for ten minutes, and the provisioning of a host takes longer.
 func TestHealthChecksWaitForProvisioning(t *testing.T) {
 	const byDefault = 600
 	found := 0
