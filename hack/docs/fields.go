@@ -33,7 +33,7 @@ func generatedParts(root string) (map[string]string, error) {
 	}
 	parts := map[string]string{
 		"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable(), "phases": phaseDiagram(),
-		"codes": codeTable(),
+		"codes": codeTable(), "options": optionTable(),
 	}
 	repeated, err := installationParts(root)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -44,6 +45,10 @@ var ownedOptions = map[string]string{
 	"oslo_messaging_notifications":      "set prometheusExporter.enabled",
 	"inspector/extra_kernel_params":     "set inspection",
 }
+
+// OwnedOptions returns the options of ironic.conf that extraConfig must not contain, as group/option or group in lower
+// case, with the alternatives.
+func OwnedOptions() map[string]string { return maps.Clone(ownedOptions) }
 
 // settings validates the optional settings of operators.
 func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
