@@ -105,6 +105,9 @@ func ProvisionedSince(host *bmov1alpha1.BareMetalHost, unknown time.Time) time.T
 type Linking struct {
 	ProviderID string
 
+	// HostUID is the UID of the host, the value of the label metal3.io/uuid of its Node.
+	HostUID string
+
 	// Since is the start of provisioning. An older Node belongs to an earlier system, unless a kubelet updates it.
 	Since time.Time
 
@@ -177,12 +180,12 @@ func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
 	case len(byHostname) == 1 && byHostname[0].ProviderID == "":
 		return LinkPlan{Patch: byHostname[0].Name, Provisioned: true}
 	default:
-		return waitForNode(wanted, facts.notOfThisHost(wanted.Since))
+		return waitForNode(wanted, facts.notOfThisHost(wanted))
 	}
 }
 
-// notOfThisHost says why the first Node of ByHostname is not used.
-func (f NodeFacts) notOfThisHost(since time.Time) string {
+// notOfThisHost says why the first Node of ByHostname is not used, and how a user has it used.
+func (f NodeFacts) notOfThisHost(wanted Linking) string {
 	if len(f.ByHostname) == 0 {
 		return ""
 	}
@@ -195,11 +198,11 @@ func (f NodeFacts) notOfThisHost(since time.Time) string {
 		why = "its label names another host"
 	case node.ProviderID != "":
 		why = "its provider ID is " + node.ProviderID
-	case node.Created.Before(since):
+	case node.Created.Before(wanted.Since):
 		why = "it is older than the system on the host"
 	}
-	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, set the label.",
-		node.Name, why)
+	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, set the label: "+
+		"kubectl label node %s %s=%s --overwrite", node.Name, why, node.Name, infrav1.HostUIDLabel, wanted.HostUID)
 }
 
 func planByHostUID(node Node, wanted Linking) LinkPlan {

@@ -15,7 +15,7 @@ import (
 
 func TestPlanLink(t *testing.T) {
 	since := time.Unix(1_700_000_000, 0)
-	const wantedID = "metal3://metal3/host-0/machine-0"
+	const wantedID, wantedUID = "metal3://metal3/host-0/machine-0", "uid-of-host-0"
 	none := []host.Node(nil)
 	bare := func(names ...string) (nodes []host.Node) {
 		for _, name := range names {
@@ -40,7 +40,8 @@ func TestPlanLink(t *testing.T) {
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid")}
 	waitAbout := func(node, why string) host.LinkPlan {
 		return host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason, wait.Outcome.Message+": Node "+node+
-			" has the host name of the host, but "+why+". If it belongs to the host, set the label.")}
+			" has the host name of the host, but "+why+". If it belongs to the host, set the label: "+
+			"kubectl label node "+node+" metal3.io/uuid="+wantedUID+" --overwrite")}
 	}
 	stale := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid: Node a has the label, but is older "+
@@ -167,7 +168,9 @@ func TestPlanLink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := host.PlanLink(
 				host.NodeFacts{ByProviderID: tc.byID, ByHostUID: tc.byUID, ByHostname: tc.byName, OtherHosts: tc.others, SharedHostname: tc.shared},
-				host.Linking{ProviderID: wantedID, Since: since, CloudProvider: tc.cloud, BeforeNode: tc.before})
+				host.Linking{
+					ProviderID: wantedID, HostUID: wantedUID, Since: since, CloudProvider: tc.cloud, BeforeNode: tc.before,
+				})
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

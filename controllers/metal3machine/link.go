@@ -65,6 +65,7 @@ func (r *Reconciler) planLink(ctx context.Context, s *scope) (host.LinkPlan, err
 	}
 	return host.PlanLink(facts, host.Linking{
 		ProviderID:    s.providerID(),
+		HostUID:       string(s.host.UID),
 		Since:         host.ProvisionedSince(s.host, s.machine.CreationTimestamp.Time),
 		CloudProvider: cloudProvider(s),
 		BeforeNode:    beforeNode(s),
