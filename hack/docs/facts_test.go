@@ -215,9 +215,11 @@ func TestEveryNameOnObjectsIsDescribed(t *testing.T) {
 			pages.WriteString(text)
 		}
 	}
-	for name, value := range constants(t, "api/v1beta2/annotations.go") {
-		if !strings.Contains(pages.String(), value) {
-			t.Errorf("no page of docs/spec describes %s, the value of %s", value, name)
+	for _, file := range []string{"api/v1beta2/annotations.go", "api/v1beta1/conversion.go"} {
+		for name, value := range constants(t, file) {
+			if !strings.Contains(pages.String(), value) {
+				t.Errorf("no page of docs/spec describes %s, the value of %s", value, name)
+			}
 		}
 	}
 }
