@@ -44,6 +44,24 @@ func TestTemplatesAreValid(t *testing.T) {
 	}
 }
 
+// TestTemplatesAcceptIPv6 requires that addresses of IPv6 in variables need no quotes.
+func TestTemplatesAcceptIPv6(t *testing.T) {
+	made := newRelease(t)
+	validators := newValidators(t)
+	for _, flavour := range flavours(t) {
+		t.Run("flavour "+flavour, func(t *testing.T) {
+			objects := made.render(t, flavour, "CLUSTER_APIENDPOINT_HOST=fd00:172:22::3", "POD_CIDR=fd01::/48",
+				"SERVICE_CIDR=fd02::/112", "IRONIC_ADDRESS=fd00:172:22::2", "IRONIC_CIDR=fd00:172:22::/64",
+				"IRONIC_PEERS=[fd00:172:22::21, fd00:172:22::22]")
+			checkObjects(t, validators, objects)
+			cluster := only[clusterv1.Cluster](t, objects, "Cluster")
+			if pods := cluster.Spec.ClusterNetwork.Pods.CIDRBlocks; !slices.Equal(pods, []string{"fd01::/48"}) {
+				t.Errorf("the networks of the pods are %q", pods)
+			}
+		})
+	}
+}
+
 // checkObjects validates objects as an API server does. It requires that they refer only to each other and that the
 // data templates of the machines exist.
 func checkObjects(t *testing.T, validators map[schema.GroupVersionKind]validation.SchemaValidator,
