@@ -91,18 +91,7 @@ func (p *stagePackage) condition(node ast.Node) bool {
 		return true
 	}
 	for i, value := range spec.Values {
-		literal, is := value.(*ast.CompositeLit)
-		if !is {
-			continue
-		}
-		fields := map[string]ast.Expr{}
-		for _, element := range literal.Elts {
-			if field, is := element.(*ast.KeyValueExpr); is {
-				if name, is := field.Key.(*ast.Ident); is {
-					fields[name.Name] = field.Value
-				}
-			}
-		}
+		fields := fieldsOf(value)
 		of, isName := fields["Type"].(*ast.SelectorExpr)
 		if !isName || fields["Failed"] == nil {
 			continue
@@ -121,6 +110,23 @@ func (p *stagePackage) condition(node ast.Node) bool {
 		}
 	}
 	return true
+}
+
+// fieldsOf returns the fields of a literal of a struct.
+func fieldsOf(value ast.Expr) map[string]ast.Expr {
+	fields := map[string]ast.Expr{}
+	literal, is := value.(*ast.CompositeLit)
+	if !is {
+		return fields
+	}
+	for _, element := range literal.Elts {
+		if field, is := element.(*ast.KeyValueExpr); is {
+			if name, is := field.Key.(*ast.Ident); is {
+				fields[name.Name] = field.Value
+			}
+		}
+	}
+	return fields
 }
 
 // reasonsIn records all reasons that a part of the source names.
