@@ -41,7 +41,7 @@ LDFLAGS = -s -w \
 	-X $(VERSION_PACKAGE).gitTreeState=$(TREE_STATE) \
 	-X $(VERSION_PACKAGE).buildDate=$(COMMIT_DATE)
 
-MODULES := . hack/bmo hack/bmoearlier hack/capi hack/certmanager hack/controlplane hack/coredns hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/nodesearlier hack/tools hack/vuln
+MODULES := . hack/bmo hack/bmoearlier hack/capi hack/certmanager hack/controlplane hack/coredns hack/ignition hack/inclusteripam hack/ipam hack/krewvalidator hack/linters hack/nodes hack/nodesearlier hack/tools hack/vuln
 
 ##@ Daily
 
@@ -133,7 +133,8 @@ FUZZTIME ?= 30s
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers of external data, for FUZZTIME each
 	@for package in ./baremetal/bootdata ./baremetal/host ./baremetal/vip ./internal/guard/advert; do \
-		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz'); do \
+		targets="$$(go test -list '^Fuzz' "$$package" | grep '^Fuzz')"; \
+		for target in $$targets; do \
 			echo "==> $$target"; \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime "$(FUZZTIME)" "$$package"; \
 		done; \
@@ -211,7 +212,7 @@ licenses: ## Check the licences of the modules in the programs
 	@go run ./hack/licenses
 
 .PHONY: verify
-verify: generate licenses ## Require that generated files are up to date, and check licences
+verify: generate licenses ## Require that generated files are up to date, check licences, and test documents and tools
 	@changed=0; \
 	for module in $(MODULES); do \
 		echo "==> go mod tidy in $$module"; \
@@ -227,6 +228,7 @@ verify: generate licenses ## Require that generated files are up to date, and ch
 		echo "$$differing"; exit 1; \
 	fi; \
 	echo "verify: generated files are up to date"
+	@go run ./hack/tests checks
 
 # Flags of hack/vulnerabilities: -required fails if the database is unreachable, -db=URL reads another database.
 VULNERABILITY_FLAGS ?=
@@ -257,7 +259,7 @@ images: ## Build the images of the manager and of the guard for all PLATFORMS
 
 .PHONY: programs
 programs: ## Build the pinned programs, unless they are cached
-	@for set in tools controlplane capi bmo ipam inclusteripam linters; do go run ./hack/binaries $$set >/dev/null; done
+	@for set in tools controlplane capi bmo ipam inclusteripam ignition linters; do go run ./hack/binaries $$set >/dev/null; done
 
 .PHONY: clean
 clean: ## Remove build results from the checkout; the pinned programs stay in the cache

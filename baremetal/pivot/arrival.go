@@ -56,8 +56,7 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 		return NotArrived
 	}
 	own, none := host.Status.LastUpdated, host.Status.LastUpdated.IsZero()
-	origin := host.Annotations[infrav1.StatusOriginAnnotation]
-	foreign := origin != "" && origin != string(host.UID)
+	foreign := OriginUID(host) != ""
 	newer := !none && own.Before(arrived.LastUpdated)
 	switch {
 	case !foreign && !newer:
@@ -71,6 +70,15 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 	default:
 		return ArrivalPending
 	}
+}
+
+// OriginUID returns the UID that an arrived host had in the source cluster. Empty if the host did not arrive, or has the
+// UID of the source. A Node keeps this UID in its label metal3.io/uuid.
+func OriginUID(host *bmov1alpha1.BareMetalHost) string {
+	if origin := host.Annotations[infrav1.StatusOriginAnnotation]; origin != string(host.UID) {
+		return origin
+	}
+	return ""
 }
 
 // ArrivedDeleted returns true if a paused host was being deleted when it arrived: BMO would deprovision it. The first

@@ -18,6 +18,8 @@ func main() {
 	// Commands report errors as their result. The libraries would log them a second time.
 	klog.SetLogger(klog.Logger{})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// A second signal ends the process.
+	context.AfterFunc(ctx, stop)
 	code := plugin.Main(ctx, os.Args, plugin.Environment{Input: os.Stdin, Output: os.Stdout, Errors: os.Stderr})
 	stop()
 	os.Exit(code)

@@ -53,6 +53,9 @@ func hostMatters() predicate.Funcs {
 				return true
 			}
 		}
+		if infrav1.IsLeaving(before) != infrav1.IsLeaving(after) || pivot.ClusterOf(before) != pivot.ClusterOf(after) {
+			return true
+		}
 		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
 		// A change of the spec may end a refusal of the API server.
 		return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||

@@ -59,7 +59,8 @@ type Tenant struct {
 	Cluster client.ObjectKey
 
 	// Since is the creation of the machine, or the last change of the image of the host. An older Node belongs to another
-	// machine, or to another image.
+	// machine, or to another image. For an arrived host it is always the latter, if the status has it: a move creates the
+	// machine again.
 	Since time.Time
 }
 
@@ -94,7 +95,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	linked := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current)
 	if image := pivot.ImageSince(current); linked && image.IsZero() {
 		return Tenant{Joined: true}, nil
-	} else if image.After(since) {
+	} else if image.After(since) || !image.IsZero() && pivot.OriginUID(current) != "" {
 		since = image
 	}
 	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: since})

@@ -133,6 +133,10 @@ func TestTenant(t *testing.T) {
 	}
 	arrived.Status = bmov1alpha1.BareMetalHostStatus{}
 	arrived.Annotations = map[string]string{bmov1alpha1.StatusAnnotation: string(content)}
+	moved := arrived.DeepCopy()
+	moved.Annotations[infrav1.StatusOriginAnnotation] = "uid-in-the-source"
+	brought := holder.DeepCopy()
+	brought.CreationTimestamp = metav1.NewTime(again.Add(time.Hour))
 	asksAgain := hostmove.Tenant{Cluster: client.ObjectKey{Namespace: held.Namespace, Name: "cluster"}, Since: again.Time}
 	node := hostmove.Tenant{Joined: true}
 	asks := hostmove.Tenant{Cluster: client.ObjectKeyFromObject(grown), Since: made.Time}
@@ -155,6 +159,7 @@ func TestTenant(t *testing.T) {
 		"Rewritten":         {host: rewritten, objects: []client.Object{published, joined, grown}, want: asksAgain},
 		"Emptied":           {host: emptied, objects: []client.Object{published, joined, grown}, want: asksAgain},
 		"ArrivedRewritten":  {host: arrived, objects: []client.Object{holder, joined, grown}, want: asksAgain},
+		"Moved":             {host: moved, objects: []client.Object{brought, machine, grown}, want: asksAgain},
 		"RewrittenNoPlane":  {host: rewritten, objects: []client.Object{published, joined, young}, want: node},
 		"BeingWiped":        {host: held, objects: []client.Object{leaving, joined, grown}},
 		"BeingWipedUnknown": {host: held, objects: []client.Object{leaving, machine, grown}},

@@ -167,6 +167,20 @@ func describeResuming(s *suite) {
 		w.running(ctx, "free")
 	})
 
+	It("resumes a host that clusterctl marked for its deletion, after the mark is removed", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.cluster(ctx)
+		w.host(ctx, "host", build.Available(), build.Paused(ours), build.Annotations(map[string]string{
+			infrav1.DeleteForMoveAnnotation: "",
+		}))
+		w.manager.Start()
+		w.stays(ctx, "host")
+		stage.Change(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, infrav1.DeleteForMoveAnnotation)
+		})
+		w.running(ctx, "host")
+	})
+
 	It("removes the pause when a move is aborted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.cluster(ctx)
@@ -258,6 +272,7 @@ func describeResuming(s *suite) {
 		apart := s.world(ctx)
 		apart.host(ctx, "alone", build.Available())
 		w.manager.Others = []string{other.namespace, apart.namespace}
+		other.writes = w.writes
 		w.manager.Start()
 		other.stays(ctx, "arrived")
 

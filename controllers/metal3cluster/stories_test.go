@@ -172,6 +172,7 @@ func describeOthers(s *suite) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), build.Annotations(map[string]string{clusterv1.ManagedByAnnotation: "others"}))
+		w.witness(ctx)
 		w.untouched(ctx)
 		Expect(w.get(ctx, Default).Finalizers).To(BeEmpty())
 	})
@@ -182,6 +183,7 @@ func describeOthers(s *suite) {
 		w.manager.Start()
 		w.infrastructure(ctx, w.cluster(ctx), build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
 		w.pause(ctx, false)
+		w.witness(ctx)
 		w.untouched(ctx)
 		stage.Change(ctx, w.client, w.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
 			infra.Labels[clusterv1.WatchLabel] = "mine"

@@ -191,6 +191,22 @@ func (w *world) untouched(ctx context.Context) {
 	Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).ResourceVersion).To(Equal(version)) }).Should(Succeed())
 }
 
+// witness waits until the manager has written another Metal3Cluster, so that it runs.
+func (w *world) witness(ctx context.Context) {
+	GinkgoHelper()
+	here := build.InNamespace(w.namespace)
+	other := build.Cluster("witness", here)
+	w.create(ctx, other)
+	w.create(ctx, build.Metal3Cluster("witness", here, build.OwnedBy(other), build.Labels(map[string]string{
+		clusterv1.ClusterNameLabel: other.Name, clusterv1.WatchLabel: w.watchFilter,
+	})))
+	Eventually(func(g Gomega) {
+		infra := &infrav1.Metal3Cluster{}
+		g.Expect(w.client.Get(ctx, w.key("witness"), infra)).To(Succeed())
+		g.Expect(infra.Finalizers).NotTo(BeEmpty())
+	}).Should(Succeed())
+}
+
 func (w *world) pause(ctx context.Context, paused bool) {
 	GinkgoHelper()
 	stage.Change(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {

@@ -1,6 +1,7 @@
 package metal3data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,8 @@ const (
 	// ownerIndex finds claims of addresses by the UID or the name of their Metal3Data.
 	ownerIndex = "metal3data"
 
-	// conflictDelay is the time until the next read of an object of another owner. Its events do not enqueue the data.
-	conflictDelay = 10 * time.Second
-
-	// managerDelay is the time until the next check for an API that is not installed.
-	managerDelay = 10 * time.Second
+	// recheckInterval is the default of Reconciler.RecheckInterval.
+	recheckInterval = 10 * time.Second
 )
 
 // api is an API for claims of addresses.
@@ -63,6 +61,10 @@ func apiOf(pool hostdata.Pool) api {
 	return clusterAPI{}
 }
 
+func (r *Reconciler) recheckInterval() time.Duration {
+	return cmp.Or(r.RecheckInterval, recheckInterval)
+}
+
 // claimAddress runs the next step of one claim. It stores the address in the scope.
 func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata.Claim) (outcome.Outcome, error) {
 	through := apiOf(wanted.Pool)
@@ -70,7 +72,7 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 		if meta.IsNoMatchError(err) {
 			return outcome.Waiting(infrav1.AddressManagerMissingReason, fmt.Sprintf(
 				"%s refers to %s, but the kind %s is not installed. Install the provider of this pool.",
-				wanted.Field, wanted.Pool, through.kind())).WithAfter(managerDelay), nil
+				wanted.Field, wanted.Pool, through.kind())).WithAfter(r.recheckInterval()), nil
 		}
 		return outcome.Done(), fmt.Errorf("watching %ss: %w", through.kind(), err)
 	}
@@ -91,7 +93,7 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 	case hostdata.AwaitOther:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
 			"%s requires %s %s, which has another owner. Delete it if no machine uses its address.",
-			wanted.Field, through.kind(), found.Name)).WithAfter(conflictDelay), nil
+			wanted.Field, through.kind(), found.Name)).WithAfter(r.recheckInterval()), nil
 	case hostdata.AwaitPool:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
 			"%s: %s %s got an address of %s instead of %s. Use pools with different names in a new Metal3DataTemplate.",
@@ -220,7 +222,7 @@ func (r *Reconciler) create(
 	err := r.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
 		// The cache does not show the claim yet. The event of a claim with another owner does not enqueue the data.
-		return waits.WithAfter(conflictDelay), nil
+		return waits.WithAfter(r.recheckInterval()), nil
 	}
 	if err != nil {
 		return outcome.Done(), fmt.Errorf("creating %s %s: %w", through.kind(), wanted.Name, err)
@@ -254,7 +256,9 @@ func (r *Reconciler) recordCreated(data *infrav1.Metal3Data, through api, name s
 	if r.created == nil {
 		r.created = map[types.UID][]createdClaim{}
 	}
-	r.created[data.UID] = append(r.created[data.UID], createdClaim{through.kind(), name})
+	if claim := (createdClaim{through.kind(), name}); !slices.Contains(r.created[data.UID], claim) {
+		r.created[data.UID] = append(r.created[data.UID], claim)
+	}
 }
 
 // dropCreated drops the record of a claim that the cache shows.

@@ -3,6 +3,7 @@ package metal3data
 import (
 	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,10 @@ type Reconciler struct {
 	// ByHostName names new IPClaims after the host instead of the Metal3Data, so that spec.preAllocations of a pool can
 	// assign addresses to hosts.
 	ByHostName bool
+
+	// RecheckInterval is the time until the next check of what enqueues no Metal3Data: an object of another owner, and an
+	// API that is not installed. The default is 10 seconds.
+	RecheckInterval time.Duration
 
 	// startWatch starts the watch of the claims of one API. SetupWithManager sets it.
 	startWatch func(ctx context.Context, of api) error

@@ -151,7 +151,7 @@ func (r *Reconciler) createSecret(ctx context.Context, s *scope, p part, content
 	}
 	return outcome.Waiting(infrav1.SecretConflictReason, fmt.Sprintf(
 		"Waiting for Secret %s of %s to be deleted. Delete it if no machine uses it.", p.name,
-		controllerName(existing))).WithAfter(conflictDelay), nil
+		controllerName(existing))).WithAfter(r.recheckInterval()), nil
 }
 
 func controllerName(object metav1.Object) string {

@@ -75,6 +75,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	return (&metal3data.Reconciler{
 		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3data"), Clock: w.clock, Data: data,
 		Secrets: mgr.GetCache(), Live: mgr.GetAPIReader(), ByHostName: w.byHostName,
+		RecheckInterval: time.Second,
 	}).SetupWithManager(ctx, mgr, options)
 }
 

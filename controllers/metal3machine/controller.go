@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"errors"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +67,10 @@ type Reconciler struct {
 
 	// FastTrack keeps released hosts powered on if cleaning is enabled.
 	FastTrack bool
+
+	// SecretInterval is the interval between two requests for a Secret that the spec names. The default is 15 seconds. The
+	// cache contains only Secrets of clusters, so the creation of another Secret is no event.
+	SecretInterval time.Duration
 
 	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
 	nodeWatch func(cluster types.NamespacedName) clustercache.Watcher

@@ -1,6 +1,7 @@
 package metal3machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -43,8 +44,7 @@ func (r *Reconciler) dropData(ctx context.Context, s *scope) error {
 	return err
 }
 
-// secretInterval is the interval between two requests for a Secret that the spec names. The cache contains only Secrets
-// of clusters, so the creation of another Secret is no event.
+// secretInterval is the default of Reconciler.SecretInterval.
 const secretInterval = 15 * time.Second
 
 // requireSecrets waits for the Secrets that the spec names. Without one of them, BMO provisions no host, and the host
@@ -69,7 +69,8 @@ func (r *Reconciler) requireSecrets(ctx context.Context, s *scope) (outcome.Outc
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: reference.Namespace, Name: reference.Name}, secret)
 		if apierrors.IsNotFound(err) {
 			return outcome.Waiting(infrav1.DataSecretMissingReason, fmt.Sprintf(
-				"Secret %s, which %s names, does not exist. Create it", reference.Name, field)).WithAfter(secretInterval), nil
+				"Secret %s, which %s names, does not exist. Create it", reference.Name, field)).
+				WithAfter(cmp.Or(r.SecretInterval, secretInterval)), nil
 		}
 		if err != nil {
 			return outcome.Done(), fmt.Errorf("reading Secret %s: %w", reference.Name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -121,6 +122,8 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		SpecProblem: specProblem,
 		GuardImage:  "registry.example.com/guard:v1",
 		FastTrack:   w.fastTrack,
+
+		SecretInterval: time.Second,
 	}
 	if w.nodes != nil {
 		reconciler.Nodes = w.nodes(reconciler.Nodes)

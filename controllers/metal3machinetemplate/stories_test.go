@@ -199,6 +199,7 @@ func describeOthers(s *suite) {
 		})
 		w.template(ctx, disabled, moving)
 		w.manager.Start()
+		Eventually(w.writes.HasRead).WithArguments("template").Should(BeTrue())
 		Consistently(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Conditions).To(BeEmpty())
 			g.Expect(w.modeOf(ctx, g, "machine")).To(Equal("metadata"))
@@ -213,9 +214,12 @@ func describeOthers(s *suite) {
 		w := s.world(ctx)
 		w.watchFilter = "mine"
 		w.template(ctx, build.Labels(map[string]string{clusterv1.WatchLabel: "theirs"}))
+		w.create(ctx, build.MachineTemplate("mine", build.InNamespace(w.namespace),
+			build.Labels(map[string]string{clusterv1.WatchLabel: "mine"})))
 		w.manager.Start()
 		// The event of a host enqueues all templates of the namespace.
 		w.host(ctx, "host", build.Hardware(2, 2048))
+		Eventually(w.writes.HasRead).WithArguments("mine").Should(BeTrue())
 		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).Status.Conditions).To(BeEmpty()) }).Should(Succeed())
 	})
 }

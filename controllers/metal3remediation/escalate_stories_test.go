@@ -62,9 +62,7 @@ func describeEscalations(s *suite) {
 	It("neither reboots nor marks a host that was not provisioned in time", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
-		stage.ChangeStatus(ctx, w.client, w.key(hostName), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
-			host.Status.Provisioning.State = bmov1alpha1.StateProvisioning
-		})
+		w.provision(ctx, bmov1alpha1.StateProvisioning)
 		w.start()
 		w.remediate(ctx)
 		waits := func() {
@@ -84,6 +82,21 @@ func describeEscalations(s *suite) {
 			"BareMetalHost host was not provisioned in time, and was not rebooted. Waiting for the owner of Machine machine"))
 		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue())
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+
+	It("does not reboot a host that was provisioned during the try", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.provision(ctx, bmov1alpha1.StateProvisioning)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostNotProvisionedReason, "Its state is provisioning"))
+		w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
+		w.provision(ctx, bmov1alpha1.StateProvisioned)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostNotProvisionedReason, "Its state is provisioned"))
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	})
 
 	It("marks the Machine for replacement if its host was deleted", func(ctx context.Context) {

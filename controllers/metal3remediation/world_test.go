@@ -197,6 +197,23 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared})
 }
 
+// hasRead waits until the manager has read an object, so that it has reconciled the remediation.
+func (w *world) hasRead(name string) {
+	GinkgoHelper()
+	Eventually(w.writes.HasRead).WithArguments(name).Should(BeTrue())
+}
+
+// provision simulates BMO, which provisions the host, and has provisioned it now if the state is provisioned.
+func (w *world) provision(ctx context.Context, state bmov1alpha1.ProvisioningState) {
+	GinkgoHelper()
+	stage.ChangeStatus(ctx, w.client, w.key(hostName), &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+		host.Status.Provisioning.State = state
+		if state == bmov1alpha1.StateProvisioned {
+			host.Status.OperationHistory.Provision.End = metav1.NewTime(w.clock.Now())
+		}
+	})
+}
+
 // operate lets BMO operate the host of the story.
 func (w *world) operate(ctx context.Context) {
 	GinkgoHelper()

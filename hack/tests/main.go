@@ -1,5 +1,6 @@
 // Command tests runs a tier of the tests and prints a summary: passed, failed and omitted tests, with the reasons.
 //
+//	tests checks    tests of documents, manifests and tools
 //	tests test      unit tests and suites on an API server
 //	tests e2e       the release and moves with the real programs of Cluster API, and the spine stories on real nodes
 //	tests nightly   all of these without omissions, and fuzzing, chaos and benches
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return fmt.Errorf("the arguments are %q: name one of test, e2e, nightly, times", flags.Args())
+		return fmt.Errorf("the arguments are %q: name one of checks, test, e2e, nightly, times", flags.Args())
 	}
 	root, err := binaries.Root()
 	if err != nil {

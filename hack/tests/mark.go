@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
@@ -27,11 +28,15 @@ func inputs() (paths []string) {
 }
 
 // newMark returns the mark for the content of some folders and files, wherever they are, the modules that the checkout
-// needs, the version of Go and the user: many tests require root.
+// needs, the roots of the lab, the version of Go and the user: many tests require root.
 func newMark(name string, folders ...string) (mark, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOARCH, os.Getuid())
-	for _, folder := range append([]string{"go.mod", "hack/nodes/go.mod", "hack/controlplane/go.mod"}, folders...) {
+	modules, err := filepath.Glob("hack/*/go.mod")
+	if err != nil {
+		return mark{}, err
+	}
+	for _, folder := range slices.Concat([]string{"go.mod"}, modules, folders) {
 		if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
@@ -49,6 +54,12 @@ func newMark(name string, folders ...string) (mark, error) {
 	if err != nil {
 		return mark{}, err
 	}
+	// Tests are skipped without the root file system of the lab.
+	roots, err := filepath.Glob(filepath.Join(cache, "lab-root-*"))
+	if err != nil {
+		return mark{}, err
+	}
+	fmt.Fprintln(hash, roots)
 	return mark{filepath.Join(cache, "tests", name+"-passed-"+hex.EncodeToString(hash.Sum(nil))[:16])}, nil
 }
 

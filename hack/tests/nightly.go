@@ -20,6 +20,11 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if err != nil {
 		return nil, err
 	}
+	checks, err := planChecks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result.steps = append(checks.steps, result.steps...)
 	result.name, result.goOn = "nightly", true
 	result.notes = append(result.notes,
 		fmt.Sprintf("the seed of the chaos is %d: make test-nightly SEED=%[1]d repeats it", chosen.seed))

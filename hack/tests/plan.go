@@ -56,16 +56,20 @@ type tier struct {
 var (
 	// sequential packages start no goroutines in the code under test, so the race detector would find nothing.
 	sequential = []string{
-		"./api", "./baremetal", "./hack", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
+		"./api", "./baremetal", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
 	}
+
+	// ofProject are the tools of developers, with the checks of documents, manifests and linters.
+	ofProject = []string{"./hack"}
 
 	// withKeepalived elects VIP holders by advertisements, and the terms of the guard end if Ironic takes more than ten
 	// seconds to start again. The packages at the same time therefore yield to them. They wait most of their time.
 	withKeepalived = []string{"./internal/guard", "./baremetal/keepalived"}
 
-	// labItself are the packages that stories on real nodes depend on. Their tests run if they or the pods of the lab
-	// changed.
+	// labItself are the packages that stories on real nodes depend on. Their tests run if they, the pods of the lab or the
+	// manifests that they install changed.
 	labItself  = []string{"./test/lab", "./internal/testkit"}
+	installed  = []string{"./config"}
 	podsOfNode = []string{
 		"./baremetal/controlplane", "./baremetal/ironic", "./baremetal/keepalived", "./baremetal/vip", "./cmd/guard",
 		"./internal/guard",
@@ -95,6 +99,8 @@ func roomy() []string { return []string{"GOGC=300"} }
 
 func plan(ctx context.Context, name string, chosen options) (*tier, error) {
 	switch name {
+	case "checks":
+		return planChecks(ctx)
 	case "test":
 		return planTest(ctx, chosen)
 	case "e2e":
@@ -102,7 +108,19 @@ func plan(ctx context.Context, name string, chosen options) (*tier, error) {
 	case "nightly":
 		return planNightly(ctx, chosen)
 	}
-	return nil, fmt.Errorf("unknown tier %q: name one of test, e2e, nightly, times", name)
+	return nil, fmt.Errorf("unknown tier %q: name one of checks, test, e2e, nightly, times", name)
+}
+
+// planChecks checks the project itself, not its programs.
+func planChecks(ctx context.Context) (*tier, error) {
+	packages, err := listPackages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	packages = slices.DeleteFunc(packages, func(path string) bool { return !matches(path, ofProject) })
+	return &tier{name: "checks", steps: []step{{
+		name: "documents, manifests and tools", packages: packages, parallel: 3, timeout: stepLimit, environment: roomy(),
+	}}}, nil
 }
 
 func planTest(ctx context.Context, chosen options) (*tier, error) {
@@ -113,7 +131,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	var plain, raced, lab []string
 	for _, path := range packages {
 		switch {
-		case matches(path, withRelease), path == withMoves, matches(path, onNodes):
+		case matches(path, ofProject), matches(path, withRelease), path == withMoves, matches(path, onNodes):
 		case slices.Contains(withKeepalived, path):
 		case matches(path, labItself):
 			lab = append(lab, path)
@@ -138,7 +156,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			timeout: stepLimit, beside: true,
 		},
 	}}
-	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode, inputs())...)
+	unchanged, err := newMark("lab", slices.Concat(labItself, podsOfNode, installed, inputs())...)
 	if err != nil {
 		return nil, err
 	}

@@ -106,18 +106,23 @@ func TestMissingStories(t *testing.T) {
 	story := func(state types.SpecState) types.SpecReport {
 		return types.SpecReport{LeafNodeType: types.NodeTypeIt, State: state, LeafNodeText: "a story"}
 	}
+	skipped := story(types.SpecStateSkipped)
+	skipped.Failure.Message = "requires root"
 	for name, tc := range map[string]struct {
 		chosen  string
+		live    bool
 		reports []types.SpecReport
 		missing bool
 	}{
+		"NoLabel":   {live: true, missing: true, reports: []types.SpecReport{story(types.SpecStateSkipped)}},
+		"AllSkip":   {live: true, reports: []types.SpecReport{skipped}},
 		"NotChosen": {reports: nil},
 		"NoMatch":   {chosen: "typo", missing: true, reports: []types.SpecReport{story(types.SpecStateSkipped)}},
 		"NotRoot":   {chosen: "a story", missing: true, reports: []types.SpecReport{{LeafNodeType: types.NodeTypeBeforeSuite}}},
 		"Passed":    {chosen: "a story", reports: []types.SpecReport{story(types.SpecStatePassed)}},
 		"Failed":    {chosen: "a story", reports: []types.SpecReport{story(types.SpecStateFailed)}},
 	} {
-		outcome := newResult(step{story: tc.chosen})
+		outcome := newResult(step{story: tc.chosen, live: tc.live})
 		for _, report := range tc.reports {
 			outcome.readSpec(report)
 		}
@@ -191,11 +196,12 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	onAPIServer := append([]string{"./test/move"}, withRelease...)
+	except := func(is func(string) bool) []string { return slices.DeleteFunc(slices.Clone(packages), is) }
+	isOfProject := func(path string) bool { return matches(path, ofProject) }
+	checks := except(func(path string) bool { return !isOfProject(path) })
 	for tier, elsewhere := range map[string][]string{
-		"test": slices.Concat(onAPIServer, onNodes), "nightly": nil,
-		"e2e": slices.DeleteFunc(slices.Clone(packages), func(path string) bool {
-			return slices.Contains(onAPIServer, path) || path == onNodes[0]
-		}),
+		"checks": except(isOfProject), "test": slices.Concat(checks, onAPIServer, onNodes), "nightly": nil,
+		"e2e": except(func(path string) bool { return slices.Contains(onAPIServer, path) || path == onNodes[0] }),
 	} {
 		planned, err := plan(t.Context(), tier, options{})
 		if err != nil {

@@ -210,7 +210,16 @@ func (s step) start(ctx context.Context, command []string, folder string, outcom
 	if s.nice > 0 {
 		lowerPriority(program.Process.Pid, s.nice)
 	}
+	// Test binaries keep the pipe open that a killed go test leaves.
+	killed := context.AfterFunc(ctx, func() {
+		time.AfterFunc(killAfter, func() { _ = syscall.Kill(-program.Process.Pid, syscall.SIGKILL) })
+	})
+	defer killed()
 	readErr := read(reader)
+	if readErr != nil {
+		// A program that blocks on a full pipe never ends.
+		_ = reader.Close()
+	}
 	err = program.Wait()
 	outcome.took = time.Since(began)
 	outcome.processor = program.ProcessState.UserTime() + program.ProcessState.SystemTime()

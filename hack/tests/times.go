@@ -75,10 +75,17 @@ func loadTimes(tier string) (times, error) {
 		return times{}, err
 	}
 	var stored times
-	if err := readJSON(file, &stored); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return times{}, err
+	err = readJSON(file, &stored)
+	var notJSON *json.SyntaxError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return times{}, nil
+	case errors.As(err, &notJSON):
+		// A run that was killed while it wrote, or a full disk. The next run writes the times again.
+		fmt.Printf("%v: the times of the last run do not count\n", err)
+		return times{}, nil
 	}
-	return stored, nil
+	return stored, err
 }
 
 func (t times) store(tier string) error {
@@ -93,7 +100,11 @@ func (t times) store(tier string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, content, 0o644)
+	part := file + ".part"
+	if err := os.WriteFile(part, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(part, file)
 }
 
 func readJSON(file string, into any) error {
@@ -110,7 +121,7 @@ func readJSON(file string, into any) error {
 // printTimes prints the last run of each tier as a table of Markdown.
 func printTimes(out io.Writer) error {
 	known := false
-	for _, tier := range []string{"test", "e2e", "nightly"} {
+	for _, tier := range []string{"checks", "test", "e2e", "nightly"} {
 		measured, err := loadTimes(tier)
 		if err != nil {
 			return err

@@ -145,6 +145,15 @@ func (f *Flags) addIronic(set *pflag.FlagSet) {
 		"Interval between probes of the Ironic endpoint of a Metal3Cluster.")
 }
 
+// Check returns an error for a value that no flag type refuses.
+func (f *Flags) Check() error {
+	if f.EndpointInterval <= 0 {
+		return fmt.Errorf("--ironic-endpoint-interval is %s; use a time above zero, such as %s", f.EndpointInterval,
+			metal3cluster.DefaultInterval)
+	}
+	return nil
+}
+
 // guardImageOf returns the image of the guard for a version of the manager.
 func guardImageOf(version string) string {
 	if version == "" {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -121,6 +122,18 @@ func TestFlagsReachTheirSettings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for value, want := range map[string]string{
+		"1s": "<nil>", "0s": "--ironic-endpoint-interval is 0s; use a time above zero, such as 1s",
+		"-1s": "--ironic-endpoint-interval is -1s; use a time above zero, such as 1s",
+	} {
+		settings, _ := parse(t, nil, "--ironic-endpoint-interval="+value)
+		if err := settings.Check(); fmt.Sprint(err) != want {
+			t.Errorf("%s: got %v, want %q", value, err, want)
+		}
 	}
 }
 

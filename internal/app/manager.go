@@ -52,6 +52,11 @@ const (
 	dialTimeout = 30 * time.Second
 )
 
+// StopLimit is the time after which the manager ends although goroutines of it run. It is less than the
+// terminationGracePeriodSeconds of the Deployment, so that the manager always releases its lease: a queue of
+// controller-runtime v0.24 that hands out an object while it shuts down never ends.
+const StopLimit = 8 * time.Second
+
 // NewScheme returns the scheme of the manager.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
@@ -78,7 +83,9 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 	if settings.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)
 	}
+	stopLimit := StopLimit
 	return ctrl.NewManager(restConfig, ctrl.Options{
+		GracefulShutdownTimeout:    &stopLimit,
 		Scheme:                     NewScheme(),
 		Controller:                 config.Controller{CacheSyncTimeout: cacheSyncTimeout},
 		LeaderElection:             settings.LeaderElect,

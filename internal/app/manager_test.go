@@ -99,6 +99,12 @@ func TestCacheOptions(t *testing.T) {
 	}
 }
 
+func TestTheWatchFilterDoesNotApplyToClusters(t *testing.T) {
+	if got := connections(nil, &Flags{WatchFilter: "mine"}).WatchFilterValue; got != "" {
+		t.Errorf("got the watch filter %q for Clusters, want none", got)
+	}
+}
+
 func TestIsOurs(t *testing.T) {
 	group := infrav1.GroupVersion.Group
 	cases := map[string]struct {

@@ -33,8 +33,11 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3clusters/status;metal3machines/status;metal3machinetemplates/status;metal3datas/status;metal3dataclaims/status;metal3datatemplates/status;metal3remediations/status;metal3remediationtemplates/status,verbs=patch
 
 // Run runs the manager and blocks until the context ends. It waits until the API server is ready. It returns an error
-// if the setup fails.
+// if a flag has a wrong value, or if the setup fails.
 func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
+	if err := settings.Check(); err != nil {
+		return err
+	}
 	if err := untilReady(ctx, restConfig, probeEvery); ctx.Err() != nil {
 		return nil
 	} else if err != nil {
@@ -80,18 +83,20 @@ func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 }
 
 func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (clustercache.ClusterCache, error) {
-	secrets, err := client.New(mgr.GetConfig(), client.Options{
-		HTTPClient: mgr.GetHTTPClient(),
-		Scheme:     mgr.GetScheme(),
-		Cache:      &client.CacheOptions{Reader: mgr.GetCache()},
-	})
+	clusters, err := clustercache.SetupWithManager(ctx, mgr, connections(mgr.GetCache(), settings),
+		controller.Options{MaxConcurrentReconciles: settings.ClusterCacheConcurrency})
 	if err != nil {
-		return nil, fmt.Errorf("creating a client for kubeconfigs: %w", err)
+		return nil, fmt.Errorf("creating the ClusterCache: %w", err)
 	}
-	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     secrets,
-		WatchFilterValue: settings.WatchFilter,
-		ClusterFilter:    isOurs,
+	return clusters, nil
+}
+
+// connections returns the settings of the connections to workload clusters. The watch filter does not apply: as in
+// CAPM3, the label is on objects of this provider, and need not be on their Cluster.
+func connections(secrets client.Reader, settings *Flags) clustercache.Options {
+	return clustercache.Options{
+		SecretClient:  secrets,
+		ClusterFilter: isOurs,
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         workload.Cached(),
@@ -104,11 +109,7 @@ func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (cl
 			Burst:     settings.ClusterCacheBurst,
 			UserAgent: remote.DefaultClusterAPIUserAgent(name),
 		},
-	}, controller.Options{MaxConcurrentReconciles: settings.ClusterCacheConcurrency})
-	if err != nil {
-		return nil, fmt.Errorf("creating the ClusterCache: %w", err)
 	}
-	return clusters, nil
 }
 
 func isOurs(cluster *clusterv1.Cluster) bool {

@@ -102,7 +102,7 @@ func (s *Store) handleDelete(object any) {
 }
 
 // Slim removes the unused fields of a cached host to save memory: disks, firmware, processor flags, managedFields, and
-// the operation history without the starts of provisioning and deprovisioning.
+// the operation history without provisioning and the start of deprovisioning.
 func Slim(object any) (any, error) {
 	current, isHost := object.(*bmov1alpha1.BareMetalHost)
 	if !isHost {
@@ -110,7 +110,7 @@ func Slim(object any) (any, error) {
 	}
 	current.ManagedFields = nil
 	current.Status.OperationHistory = bmov1alpha1.OperationHistory{
-		Provision:   bmov1alpha1.OperationMetric{Start: current.Status.OperationHistory.Provision.Start},
+		Provision:   current.Status.OperationHistory.Provision,
 		Deprovision: bmov1alpha1.OperationMetric{Start: current.Status.OperationHistory.Deprovision.Start},
 	}
 	current.Status.Conditions = nil

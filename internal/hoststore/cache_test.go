@@ -91,14 +91,14 @@ func TestSlim(t *testing.T) {
 	kept.Spec.Image = &bmov1alpha1.Image{URL: build.ImageURL}
 	kept.Status.ErrorMessage, kept.Status.ErrorType = "no power", bmov1alpha1.ProvisioningError
 	kept.Status.PoweredOn = true
-	kept.Status.OperationHistory.Provision.Start = metav1.Unix(2, 0)
+	kept.Status.OperationHistory.Provision = bmov1alpha1.OperationMetric{Start: metav1.Unix(2, 0), End: metav1.Unix(3, 0)}
 	kept.OwnerReferences = []metav1.OwnerReference{{Name: "x"}}
 	kept.Finalizers = []string{"x"}
 
 	full := kept.DeepCopy()
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 	full.Status.OperationHistory.Inspect.Start = metav1.Unix(1, 0)
-	full.Status.OperationHistory.Provision.End = metav1.Unix(3, 0)
+	full.Status.OperationHistory.Deprovision.End = metav1.Unix(4, 0)
 	full.Status.Conditions = []metav1.Condition{{Type: "Ready"}}
 	full.Status.GoodCredentials.Version = "1"
 	full.Status.TriedCredentials.Version = "1"

@@ -231,15 +231,20 @@ func (w *waitlist) offer(candidate host.Candidate, sequence uint64, matters func
 
 // next returns the first open waiter that a host suits and that made its last request before a sequence number. It
 // returns nil if there is none. It checks a host without a reservation once for each requirement, and a reserved host
-// only for the machines of its owner.
+// for each machine of its owner.
 func (w *waitlist) next(candidate host.Candidate, before uint64, matters func(host.Wanted) bool) *waiter {
 	var first *waiter
+	suits := func(wanted host.Wanted) bool { return matters(wanted) && host.Suits(candidate, wanted) }
+	// The machines of an owner may have different requirements.
+	isReserved := reservation(candidate.Host) != ""
 	for waiters := range w.concerned(candidate) {
-		at := slices.IndexFunc(waiters, func(current *waiter) bool { return current.isOpen && current.last < before })
+		at := slices.IndexFunc(waiters, func(current *waiter) bool {
+			return current.isOpen && current.last < before && (!isReserved || suits(current.wanted))
+		})
 		if at < 0 || first != nil && first.first < waiters[at].first {
 			continue
 		}
-		if wanted := waiters[at].wanted; matters(wanted) && host.Suits(candidate, wanted) {
+		if isReserved || suits(waiters[at].wanted) {
 			first = waiters[at]
 		}
 	}

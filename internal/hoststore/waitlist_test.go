@@ -382,6 +382,15 @@ func TestAReservedHostEnqueuesAMachineOfItsOwner(t *testing.T) {
 	}
 }
 
+// TestAReservedHostEnqueuesTheMachineThatItSuits tests machines of one owner with different requirements.
+func TestAReservedHostEnqueuesTheMachineThatItSuits(t *testing.T) {
+	p := newProcess(newServer(reserved("host-0")), 1)
+	named := func(w *host.Wanted) { w.Named = "host-9" }
+	p.wait(t, wants("a", owned, named), wants("b", owned))
+	p.change(func(h *bmov1alpha1.BareMetalHost) { h.Status.Provisioning.State = bmov1alpha1.StateAvailable })
+	p.enqueues(t, "b")
+}
+
 // TestTheEndOfAReservationEnqueuesAMachineOfItsOwner tests machines that wait for a reserved host while other hosts are
 // free. The free hosts cause no event.
 func TestTheEndOfAReservationEnqueuesAMachineOfItsOwner(t *testing.T) {

@@ -39,7 +39,7 @@ func (c *allowing) open(environment Environment) error {
 // allow sets or removes the annotation that allows a host to move during an operation of BMO.
 func (c *allowing) allow(ctx context.Context) error {
 	var chosen []*bmov1alpha1.BareMetalHost
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		seen, err := c.source.look(ctx, c.where.namespace)
 		if err != nil {
 			return intended, nil, err

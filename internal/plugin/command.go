@@ -284,8 +284,9 @@ var errNotConfirmed = errors.New("not confirmed: nothing was done")
 // errChanged is the error for an object that has changed since the command judged it.
 var errChanged = errors.New("changed in the meantime: run the command again")
 
-// confirm asks the user for confirmation. Without a terminal, it requires yes.
-func confirm(environment Environment, yes bool, question string) error {
+// confirm asks the user for confirmation. Without a terminal, it requires yes. It blocks until the answer, or until the
+// context ends.
+func confirm(ctx context.Context, environment Environment, yes bool, question string) error {
 	if yes {
 		return nil
 	}
@@ -296,7 +297,19 @@ func confirm(environment Environment, yes bool, question string) error {
 	if _, err := fmt.Fprintf(environment.Errors, "%s Type yes to continue: ", question); err != nil {
 		return fmt.Errorf("asking for confirmation: %w", err)
 	}
-	answer, err := bufio.NewReader(file).ReadString('\n')
+	answered := make(chan error, 1)
+	go func() { answered <- readAnswer(file) }()
+	select {
+	case <-ctx.Done():
+		return errNotConfirmed
+	case err := <-answered:
+		return err
+	}
+}
+
+// readAnswer returns an error if the next line is not yes.
+func readAnswer(from io.Reader) error {
+	answer, err := bufio.NewReader(from).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the confirmation: %w", err)
 	}

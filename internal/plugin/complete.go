@@ -86,7 +86,7 @@ func (c *recovery) planSweep(ctx context.Context) ([]removal, lateHosts, error) 
 // time before its objects were removed.
 func (c *recovery) unpauseBrought(ctx context.Context, departed pivot.Departure) error {
 	var brought *scope
-	confirmed, err := c.confirmPlan(func() (intent, error) {
+	confirmed, err := c.confirmPlan(ctx, func() (intent, error) {
 		var refusals []pivot.Obstacle
 		brought, refusals = broughtBy(c.left, c.arrived, departed)
 		planned := intent{objects: unpausedNames(brought)}

@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-func (c *recovery) ask(question string) error {
-	return confirm(c.environment, c.yes || c.dryRun, question)
+func (c *recovery) ask(ctx context.Context, question string) error {
+	return confirm(ctx, c.environment, c.yes || c.dryRun, question)
 }
 
 // intent is the planned work of a command.
@@ -26,7 +26,7 @@ type intent struct {
 // without a question requires no confirmation. It returns false if an obstacle exists, and an error if the course or
 // the objects differ from the confirmed ones.
 func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) (bool, error) {
-	return c.confirmPlan(plan, func() error {
+	return c.confirmPlan(ctx, plan, func() error {
 		course := c.done.Course
 		if err := c.look(ctx); err != nil || c.done.Course == course {
 			return err
@@ -64,12 +64,12 @@ func (c *recovery) confirmStopped(ctx context.Context, plan func() (intent, erro
 }
 
 // confirmPlan is confirmAll with a function that reads what the plan requires.
-func (c *recovery) confirmPlan(plan func() (intent, error), read func() error) (bool, error) {
+func (c *recovery) confirmPlan(ctx context.Context, plan func() (intent, error), read func() error) (bool, error) {
 	before, err := plan()
 	if err != nil || len(c.done.Refusals) > 0 || before.question == "" {
 		return err == nil && len(c.done.Refusals) == 0, err
 	}
-	if err := c.ask(before.question); err != nil || c.yes || c.dryRun {
+	if err := c.ask(ctx, before.question); err != nil || c.yes || c.dryRun {
 		return err == nil, err
 	}
 	if err := read(); err != nil {
@@ -92,12 +92,12 @@ func (i intent) compare(after intent) error {
 
 // confirm judges, asks the user for confirmation, and judges again after the answer. It returns false if there is
 // nothing to do, or if an obstacle exists. It returns an error if the objects differ from the confirmed ones.
-func (c *recovery) confirm(judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
+func (c *recovery) confirm(ctx context.Context, judge func() (intent, []pivot.Obstacle, error)) (bool, error) {
 	before, err := c.judged(judge)
 	if len(before.objects) == 0 || err != nil {
 		return false, err
 	}
-	if err := c.ask(before.question); err != nil || c.yes || c.dryRun {
+	if err := c.ask(ctx, before.question); err != nil || c.yes || c.dryRun {
 		return err == nil, err
 	}
 	after, err := c.judged(judge)

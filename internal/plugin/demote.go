@@ -115,7 +115,7 @@ func (c *handoverCommand) run(ctx context.Context, environment Environment) (int
 	if err == nil && c.may(done, served) && done.Before > 0 && !c.dryRun {
 		question := fmt.Sprintf("Deployment %s is scaled from %d to 0 replicas. The database of its Ironic is lost.",
 			ironicDeployment(), done.Before)
-		if err := confirm(c.environment, c.yes, question); err != nil {
+		if err := confirm(ctx, c.environment, c.yes, question); err != nil {
 			return exitNotReady, err
 		}
 		// Objects may have changed during the confirmation.

@@ -25,7 +25,7 @@ func setupDiscard(set *pflag.FlagSet) runner {
 func (c *keeping) discardHost(ctx context.Context) error {
 	var found []removal
 	var saved []*unstructured.Unstructured
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if found, refusals, err = c.discardable(ctx); err != nil || len(refusals) > 0 {
 			return intended, refusals, err
 		}

@@ -39,7 +39,7 @@ func (c *recovery) seeBoth(ctx context.Context) (here, there *sight, err error) 
 // fence pauses the Clusters of the source that another management cluster manages.
 func (c *recovery) fence(ctx context.Context) error {
 	var fenced []*clusterv1.Cluster
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		here, there, err := c.seeBoth(ctx)
 		if err != nil {
 			return intended, nil, err
@@ -131,7 +131,7 @@ func clusterNames(clusters []*clusterv1.Cluster) []string {
 func (c *recovery) takeOver(ctx context.Context) error {
 	var claims []claim
 	var paused *scope
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if claims, paused, refusals, err = c.planTakeover(ctx); err != nil || len(refusals) > 0 {
 			return intended, refusals, err
 		}

@@ -45,7 +45,7 @@ func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.Confi
 // forget removes the record of objects that moved away from the source.
 func (c *forgetting) forget(ctx context.Context) error {
 	var chosen forgotten
-	confirmed, err := c.confirmPlan(func() (planned intent, err error) {
+	confirmed, err := c.confirmPlan(ctx, func() (planned intent, err error) {
 		chosen, err = c.plan(ctx)
 		if len(chosen.names) > 0 {
 			planned = intent{objects: chosen.names, question: fmt.Sprintf("%s can be created in namespace %s again. If another "+

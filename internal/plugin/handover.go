@@ -141,7 +141,7 @@ func (c *handoverCommand) askTaking(ctx context.Context, question string) ([]piv
 	if err != nil || len(refusals) > 0 && !c.force || c.dryRun {
 		return refusals, err
 	}
-	if err := confirm(c.environment, c.yes, question); err != nil {
+	if err := confirm(ctx, c.environment, c.yes, question); err != nil {
 		return nil, err
 	}
 	return c.takingRefusals(ctx)

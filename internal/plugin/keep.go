@@ -61,7 +61,7 @@ type remedy struct {
 // keep resumes a held host without an action of BMO on the machine.
 func (c *keeping) keep(ctx context.Context) error {
 	var chosen remedy
-	confirmed, err := c.confirm(func() (_ intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (_ intent, refusals []pivot.Obstacle, err error) {
 		chosen, refusals, err = c.remedyOf(ctx)
 		return chosen.intent, refusals, err
 	})

@@ -158,7 +158,7 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 		return nil
 	}
 	// The plan reads both sides.
-	confirmed, err := c.confirmPlan(func() (intent, error) { return c.planLate(ctx, late) }, func() error { return nil })
+	confirmed, err := c.confirmPlan(ctx, func() (intent, error) { return c.planLate(ctx, late) }, func() error { return nil })
 	if !confirmed || err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type stale struct {
 // does not have.
 func (c *refreshing) refresh(ctx context.Context) error {
 	var late stale
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if late, refusals, err = c.judge(ctx); err != nil {
 			return intent{}, nil, err
 		}

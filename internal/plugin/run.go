@@ -48,7 +48,7 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.done.Refusals = verdict.Obstacles
 		return nil
 	}
-	if err := c.askMove(verdict); err != nil {
+	if err := c.askMove(ctx, verdict); err != nil {
 		return err
 	}
 	if c.dryRun {
@@ -72,7 +72,7 @@ func (c *recovery) judge(ctx context.Context) (preflight, error) {
 }
 
 // askMove asks for confirmation of the move, before it waits.
-func (c *recovery) askMove(verdict preflight) error {
+func (c *recovery) askMove(ctx context.Context, verdict preflight) error {
 	question := fmt.Sprintf("All Clusters and hosts of namespace %s are moved to the target.", c.where.namespace)
 	if verdict.Ready {
 		if err := c.progress.say("Preflight: ready. %s.", verdict.Counted); err != nil {
@@ -82,7 +82,7 @@ func (c *recovery) askMove(verdict preflight) error {
 		question += fmt.Sprintf(" The move of %s begins when these obstacles end: %s.", verdict.Counted,
 			pivot.Enumerate(verdict.Obstacles))
 	}
-	return c.ask(question)
+	return c.ask(ctx, question)
 }
 
 // awaitPassing judges again, waits while each obstacle ends without an administrator, and returns the last verdict. It
@@ -98,7 +98,7 @@ func (c *recovery) awaitPassing(ctx context.Context, confirmed preflight) (prefl
 		pivot.Enumerate(difference(confirmed.moving, verdict.moving))); err != nil {
 		return verdict, err
 	}
-	return verdict, c.askMove(verdict)
+	return verdict, c.askMove(ctx, verdict)
 }
 
 // difference describes which names are new, and which are gone.

@@ -31,7 +31,7 @@ func setupUnblock(set *pflag.FlagSet) runner {
 // unblock removes block-move from Metal3Clusters.
 func (c *unblocking) unblock(ctx context.Context) error {
 	var blocked []*infrav1.Metal3Cluster
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		blocked, refusals, err = c.judge(ctx)
 		for _, infra := range blocked {
 			intended.objects = append(intended.objects, fmt.Sprintf("Metal3Cluster %s/%s", infra.Namespace, infra.Name))

@@ -46,7 +46,7 @@ func setupUnpause(set *pflag.FlagSet) runner {
 // unpauseClusters unpauses Clusters in the source, with their ClusterClasses.
 func (c *unpausing) unpauseClusters(ctx context.Context) error {
 	var resumed *scope
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		if resumed, refusals, err = c.judgeClusters(ctx); err != nil {
 			return intended, nil, err
 		}
@@ -242,7 +242,7 @@ func leftWith(left pivot.DepartedHost, departed pivot.Departure, infra *infrav1.
 func (c *unpausing) unpauseHosts(ctx context.Context) error {
 	var chosen []*bmov1alpha1.BareMetalHost
 	var around []pivot.Neighbour
-	confirmed, err := c.confirm(func() (intended intent, refusals []pivot.Obstacle, err error) {
+	confirmed, err := c.confirm(ctx, func() (intended intent, refusals []pivot.Obstacle, err error) {
 		seen, err := c.source.look(ctx, c.where.namespace)
 		if err != nil {
 			return intended, nil, err

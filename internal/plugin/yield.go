@@ -35,7 +35,7 @@ func setupYield(set *pflag.FlagSet) runner {
 // yield writes or removes the key of a cluster in ConfigMap ironic-handover.
 func (c *yielding) yield(ctx context.Context) error {
 	var found notice
-	confirmed, err := c.confirmPlan(func() (planned intent, err error) {
+	confirmed, err := c.confirmPlan(ctx, func() (planned intent, err error) {
 		found, planned, err = c.plan(ctx)
 		return planned, err
 	}, func() error { return nil })

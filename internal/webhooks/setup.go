@@ -23,7 +23,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	for _, register := range []func(ctrl.Manager) error{
 		kind(&infrav1.Metal3Cluster{}, conversion.NewSpokeConverter(&infrav1beta1.Metal3Cluster{},
 			infrav1beta1.ConvertMetal3ClusterFromHub, infrav1beta1.ConvertMetal3ClusterToHub),
-			v1beta2.WithArrivals(v1beta2.Metal3ClusterValidator(), mgr.GetClient()),
+			v1beta2.WithArrivals(v1beta2.Metal3ClusterValidator(), mgr.GetAPIReader()),
 			v1beta2.Metal3ClusterDefaulter(rand.Read)),
 		kind(&infrav1.Metal3ClusterTemplate{}, conversion.NewSpokeConverter(&infrav1beta1.Metal3ClusterTemplate{},
 			infrav1beta1.ConvertMetal3ClusterTemplateFromHub, infrav1beta1.ConvertMetal3ClusterTemplateToHub),

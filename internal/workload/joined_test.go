@@ -22,6 +22,7 @@ func TestJoined(t *testing.T) {
 		return joined
 	}
 	both := workload.Query{HostUID: "uid-0", Hostname: "host-0"}
+	moved := workload.Query{HostUID: "uid-0", OriginUID: "uid-9"}
 	for name, tc := range map[string]struct {
 		reason string
 		node   client.Object
@@ -34,6 +35,8 @@ func TestJoined(t *testing.T) {
 		"Older":         {"it belongs to an earlier machine", at(-time.Second, "uid-0"), both, false},
 		"OlderByName":   {"it belongs to an earlier machine", at(-time.Second, ""), both, false},
 		"OfAnotherHost": {"two hosts have the same host name", at(time.Minute, "uid-1"), both, false},
+		"Moved":         {"the label has the UID in the source", at(time.Minute, "uid-9"), moved, true},
+		"MovedOlder":    {"it belongs to an earlier machine", at(-time.Second, "uid-9"), moved, false},
 		"EmptyQuery":    {"it matches no node", at(time.Minute, "uid-0"), workload.Query{}, false},
 	} {
 		nodes, _ := world(interceptor.Funcs{}, tc.node)

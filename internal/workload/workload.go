@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // ErrUnreachable is the error while there is no connection to a workload cluster.
@@ -53,11 +54,16 @@ type Nodes struct {
 func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{breaker{clusters: clusters}} }
 
 // Query selects the nodes of a machine. Empty fields match no node.
-type Query struct{ ProviderID, HostUID, Hostname string }
+type Query struct {
+	ProviderID, HostUID, Hostname string
+
+	// OriginUID is the UID that an arrived host had in the source cluster. Only Joined uses it.
+	OriginUID string
+}
 
 // OfHost returns the query for the nodes of a host, by its UID and its inspected host name.
 func OfHost(current *bmov1alpha1.BareMetalHost) Query {
-	query := Query{HostUID: string(current.UID)}
+	query := Query{HostUID: string(current.UID), OriginUID: pivot.OriginUID(current)}
 	if details := current.Status.HardwareDetails; details != nil {
 		query.Hostname = details.Hostname
 	}
@@ -101,7 +107,7 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 }
 
 // Joined returns true if a node of a host has joined the cluster since a time. The node must have the UID of the host,
-// or its host name and no UID. The Metal3Machine need not be linked with the node yet. Joined reads the cache and
+// here or in the source cluster, or its host name and no UID. The Metal3Machine need not be linked with the node yet. Joined reads the cache and
 // returns ErrUnreachable without a connection.
 func (n *Nodes) Joined(
 	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
@@ -110,8 +116,13 @@ func (n *Nodes) Joined(
 	if err != nil {
 		return false, err
 	}
-	for _, node := range slices.Concat(facts.ByHostUID, facts.ByHostname) {
-		if (node.HostUID == "" || node.HostUID == query.HostUID) && !node.Created.Before(since) {
+	before, err := n.Find(ctx, cluster, Query{HostUID: query.OriginUID})
+	if err != nil {
+		return false, err
+	}
+	uids := []string{"", query.HostUID, query.OriginUID}
+	for _, node := range slices.Concat(facts.ByHostUID, before.ByHostUID, facts.ByHostname) {
+		if slices.Contains(uids, node.HostUID) && !node.Created.Before(since) {
 			return true, nil
 		}
 	}

@@ -56,12 +56,17 @@ func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, cl
 
 func TestOfHost(t *testing.T) {
 	uid := types.UID("6a2c4a8e-6b26-4f1c-9d4e-3f3c3f1f0a51")
+	from := func(origin string) *bmov1alpha1.BareMetalHost {
+		return build.Host("host", build.Annotations(map[string]string{infrav1.StatusOriginAnnotation: origin}))
+	}
 	cases := map[string]struct {
 		host *bmov1alpha1.BareMetalHost
 		want workload.Query
 	}{
 		"NotInspected": {host: &bmov1alpha1.BareMetalHost{}, want: workload.Query{HostUID: string(uid)}},
 		"Inspected":    {host: build.Host("host", build.Available()), want: workload.Query{HostUID: string(uid), Hostname: "host"}},
+		"Recorded":     {host: from(string(uid)), want: workload.Query{HostUID: string(uid)}},
+		"Arrived":      {host: from("before"), want: workload.Query{HostUID: string(uid), OriginUID: "before"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

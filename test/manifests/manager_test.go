@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -123,6 +124,32 @@ func TestManagerArgumentsCanBeSet(t *testing.T) {
 	}
 }
 
+// TestManagerHasTheVariablesOfCAPM3 requires the variables that CAPM3 v1.14 has, so that an upgrade with the same
+// configuration of clusterctl keeps the settings.
+func TestManagerHasTheVariablesOfCAPM3(t *testing.T) {
+	_, container := manager(t, components(t))
+	for _, want := range []string{
+		"--diagnostics-address=${CAPM3_DIAGNOSTICS_ADDRESS:=:8443}",
+		"--insecure-diagnostics=${CAPM3_INSECURE_DIAGNOSTICS:=false}",
+		"--tls-min-version=${TLS_MIN_VERSION:=VersionTLS13}",
+		"--enable-bmh-name-based-preallocation=${ENABLE_BMH_NAME_BASED_PREALLOCATION:=false}",
+		"--fast-track=${CAPM3_FAST_TRACK:=false}",
+	} {
+		if !slices.Contains(container.Args, want) {
+			t.Errorf("argument %s is missing", want)
+		}
+	}
+}
+
+// TestManagerEndsBeforeItIsKilled requires that a manager that does not end in time releases its lease.
+func TestManagerEndsBeforeItIsKilled(t *testing.T) {
+	deployment, _ := manager(t, components(t))
+	seconds := ptr.Deref(deployment.Spec.Template.Spec.TerminationGracePeriodSeconds, 0)
+	if limit := time.Duration(seconds) * time.Second; app.StopLimit >= limit {
+		t.Errorf("the manager ends after %s, and the kubelet kills it after %s", app.StopLimit, limit)
+	}
+}
+
 // TestManagerHasItsPodInTheEnvironment requires the variables with which Cluster API detects a manager in its own cluster.
 func TestManagerHasItsPodInTheEnvironment(t *testing.T) {
 	_, container := manager(t, components(t))
@@ -197,7 +224,8 @@ func TestInstallsWithoutAnyVariable(t *testing.T) {
 
 	_, container := manager(t, objects)
 	want := []string{
-		"--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--feature-gates=AllAlpha=false",
+		"--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false",
+		"--tls-min-version=VersionTLS13", "--enable-bmh-name-based-preallocation=false", "--feature-gates=AllAlpha=false",
 		"--fast-track=false",
 	}
 	if diff := cmp.Diff(want, container.Args); diff != "" {

@@ -211,6 +211,7 @@ func (c *clusters) heal(ctx context.Context) {
 	GinkgoHelper()
 	for _, side := range []*side{c.source, c.target} {
 		side.mend()
+		stage.EndHold(ctx, side.client)
 		if side.manager == nil {
 			side.start(ctx)
 		}

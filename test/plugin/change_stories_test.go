@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -15,6 +16,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/handover"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/plugin"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -54,6 +56,24 @@ func describeChanges(c *clusters) {
 		unpause, answer := c.answering(ctx, w, "unpause --all-hosts")
 		answer("yes")
 		unpause.ends(0, "BareMetalHost other; BareMetalHost stuck of namespace", "Unpaused BareMetalHost stuck", "Done.")
+	})
+
+	It("does nothing if the user interrupts the question", func(ctx context.Context) {
+		w := stuck(ctx)
+		_, program := openTerminal()
+		interrupted, interrupt := context.WithCancel(ctx)
+		line := commandLine(c.source.Kubeconfig, "", w.namespace, "unpause --all-hosts --yes=false")
+		ended := make(chan int, 1)
+		question := &buffer{}
+		go func() {
+			ended <- plugin.Main(interrupted, line, plugin.Environment{Input: program, Output: io.Discard, Errors: question})
+		}()
+		Eventually(question.String).Should(ContainSubstring("Type yes to continue: "))
+		interrupt()
+		Eventually(ended).Should(Receive(Not(BeZero())))
+		for _, name := range []string{"stuck", "other"} {
+			Expect(w.host(ctx, name).Annotations).To(HaveKey(bmov1alpha1.PausedAnnotation))
+		}
 	})
 
 	It("unpauses no host if another host was created since the question", func(ctx context.Context) {

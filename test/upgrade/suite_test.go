@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,10 +229,13 @@ func (w *world) quiet(ctx context.Context) {
 	Consistently(versions).Should(Equal(before))
 }
 
+// fenceAnnotation marks the last event that counts.
+const fenceAnnotation = "example.com/fence"
+
 // unready records machines that were not ready, with the reason.
 type unready struct {
-	mutex sync.Mutex
-	seen  map[string]string
+	seen   map[string]string
+	fenced atomic.Bool
 }
 
 // watch records machines that are not ready until the returned function is called.
@@ -243,11 +246,19 @@ func (w *world) watch(ctx context.Context) func() map[string]string {
 	events, err := watching.Watch(ctx, &infrav1.Metal3MachineList{}, client.InNamespace(w.namespace))
 	Expect(err).NotTo(HaveOccurred())
 	found := &unready{seen: map[string]string{}}
-	go found.read(events.ResultChan())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		found.read(events.ResultChan())
+	}()
 	return func() map[string]string {
+		// All events before this one have arrived with it.
+		fence := w.machine(ctx, Default, machineName(0))
+		metav1.SetMetaDataAnnotation(&fence.ObjectMeta, fenceAnnotation, "")
+		Expect(w.server.Client.Update(ctx, fence)).To(Succeed())
+		Eventually(found.fenced.Load).Should(BeTrue())
 		events.Stop()
-		found.mutex.Lock()
-		defer found.mutex.Unlock()
+		<-ended
 		return found.seen
 	}
 }
@@ -259,9 +270,10 @@ func (u *unready) read(events <-chan watch.Event) {
 			continue
 		}
 		if ready := conditions.Get(machine, infrav1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue {
-			u.mutex.Lock()
 			u.seen[machine.Name] = fmt.Sprintf("%+v", ready)
-			u.mutex.Unlock()
+		}
+		if _, last := machine.Annotations[fenceAnnotation]; last {
+			u.fenced.Store(true)
 		}
 	}
 }

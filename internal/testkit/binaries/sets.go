@@ -112,6 +112,15 @@ func InClusterAddressManager() Set {
 	}
 }
 
+// Ignition is a program with the validators of Ignition, and with the renderer of the kubeadm bootstrap provider.
+func Ignition() Set {
+	return Set{
+		Name:     "ignition",
+		Tags:     "fieldsv1string",
+		Programs: []Program{{Name: "ignition", Package: "."}},
+	}
+}
+
 // Tools are the code generators.
 func Tools() Set {
 	return Set{
@@ -139,7 +148,7 @@ func Sets() map[string]Set {
 	sets := map[string]Set{}
 	for _, set := range []Set{
 		ControlPlane(), Nodes(), EarlierNodes(), CoreDNS(), ClusterAPI(), CertManager(), BaremetalOperator(),
-		EarlierBaremetalOperator(), AddressManager(), InClusterAddressManager(), Tools(), Linters(),
+		EarlierBaremetalOperator(), AddressManager(), InClusterAddressManager(), Ignition(), Tools(), Linters(),
 	} {
 		sets[set.Name] = set
 	}

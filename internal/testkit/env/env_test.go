@@ -3,6 +3,7 @@ package env_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"testing"
 	"time"
 
@@ -247,11 +248,16 @@ func testSecondServer(t *testing.T) {
 	}
 }
 
-// TestContextEnds cancels a start, which must leave no process.
+// TestContextEnds cancels a start, which must leave no folder. The folder is removed when no process is left.
 func TestContextEnds(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := env.Start(ctx, env.Options{}); err == nil {
 		t.Error("starting with a context that has ended succeeds, want an error")
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (error: %v), want nothing", left, err)
 	}
 }

@@ -103,8 +103,10 @@ type Manager struct {
 	// Metrics is the address of its metrics.
 	Metrics string
 
-	stop  context.CancelFunc
-	ended chan error
+	stop context.CancelFunc
+	// ended is closed at the end of the manager, and err is its error then.
+	ended chan struct{}
+	err   error
 }
 
 // Run runs the manager as main does, until Stop. A process runs only one manager: names of controllers are unique.
@@ -131,23 +133,28 @@ func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager 
 	})).To(Succeed())
 
 	running, stop := context.WithCancel(context.Background())
-	m := &Manager{Metrics: metrics, stop: stop, ended: make(chan error, 1)}
+	m := &Manager{Metrics: metrics, stop: stop, ended: make(chan struct{})}
 	go func() {
-		m.ended <- app.Run(running, config, settings)
-		close(m.ended)
+		defer close(m.ended)
+		m.err = app.Run(running, config, settings)
 	}()
 	Eventually(func(g Gomega) {
-		g.Expect(m.ended).NotTo(Receive(), "the manager has ended")
+		select {
+		case <-m.ended:
+			StopTrying("the manager has ended").Wrap(m.err).Now()
+		default:
+		}
 		g.Expect(Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
 	}).Should(Succeed())
 	return m
 }
 
-// Stop ends the manager and waits until it has ended. A second call does nothing.
+// Stop ends the manager, waits until it has ended and requires that it had no error. A second call does nothing.
 func (m *Manager) Stop() {
 	GinkgoHelper()
 	m.stop()
-	Eventually(m.ended).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
+	Eventually(m.ended).Should(BeClosed())
+	Expect(m.err).NotTo(HaveOccurred())
 }
 
 // Status requests a page, with a token unless it is empty, and returns the code of the response. Zero means no

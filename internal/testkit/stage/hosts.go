@@ -3,14 +3,17 @@ package stage
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
+	"strings"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -63,24 +66,20 @@ func NewBaremetalOperator(ctx context.Context, server *env.Server) *BaremetalOpe
 	return &BaremetalOperator{server: server, bmo: bmo, ironic: ironic}
 }
 
-// Operate operates the hosts of a namespace until the end of the spec.
+// Operate operates the hosts of a namespace, and those of no other one, until the next call.
 func (o *BaremetalOperator) Operate(ctx context.Context, namespace string) {
 	GinkgoHelper()
+	o.bmo.Kill()
 	// The hosts of all stories have the same names and MAC addresses.
-	limitTo := func(ctx context.Context, namespace string) {
-		GinkgoHelper()
-		o.bmo.Kill()
-		o.ironic.Empty()
-		o.bmo.Flags = onlyIn(namespace)
-		Expect(o.bmo.Start(ctx)).To(Succeed())
-	}
-	limitTo(ctx, namespace)
-	DeferCleanup(limitTo, noNamespace)
+	o.ironic.Empty()
+	o.bmo.Flags = onlyIn(namespace)
+	Expect(o.bmo.Start(ctx)).To(Succeed())
 	TriggerOften(o.server, namespace, triggerInterval)
 }
 
-// TriggerOften makes BMO reconcile each host of a namespace at each interval until the end of the spec, or of the
-// container if it is called before all specs. BMO polls Ironic at each reconcile, and otherwise every 10 seconds.
+// TriggerOften makes BMO reconcile each host of a namespace that waits for Ironic, at each interval until the end of the
+// spec, or of the container if it is called before all specs. BMO polls Ironic at each reconcile, and otherwise every 10
+// seconds.
 func TriggerOften(server *env.Server, namespace string, interval time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -101,26 +100,52 @@ func TriggerOften(server *env.Server, namespace string, interval time.Duration) 
 	})
 }
 
-// triggerAll triggers BMO for each host of a namespace.
+// triggerAll triggers BMO for each host of a namespace that waits for Ironic.
 func triggerAll(ctx context.Context, c client.Client, namespace string, round int) error {
 	hosts := &bmov1alpha1.BareMetalHostList{}
 	err := c.List(ctx, hosts, client.InNamespace(namespace))
 	for i := range hosts.Items {
-		err = errors.Join(err, trigger(ctx, c, &hosts.Items[i], round))
+		if host := &hosts.Items[i]; !rests(host) {
+			err = errors.Join(err, trigger(ctx, c, host, round))
+		}
 	}
 	return err
+}
+
+// rests returns true for a host for which BMO has nothing to do until its spec changes, which is an event for BMO.
+func rests(host *bmov1alpha1.BareMetalHost) bool {
+	if !host.DeletionTimestamp.IsZero() || host.Status.ErrorType != "" || host.Status.PoweredOn != host.Spec.Online {
+		return false
+	}
+	for annotation := range host.Annotations {
+		if strings.HasPrefix(annotation, bmov1alpha1.RebootAnnotationPrefix) {
+			return false
+		}
+	}
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateAvailable:
+		return !host.NeedsProvisioning()
+	case bmov1alpha1.StateProvisioned:
+		return host.Spec.Image != nil && host.Spec.Image.URL == host.Status.Provisioning.Image.URL
+	default:
+		return false
+	}
 }
 
 // trigger changes a Secret of a host, and BMO then reconciles the host.
 func trigger(ctx context.Context, c client.Client, host *bmov1alpha1.BareMetalHost, round int) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name + "-trigger"}}
-	_, err := controllerutil.CreateOrPatch(ctx, c, secret, func() error {
-		// BMO watches Secrets with this label.
-		secret.Labels = map[string]string{"environment.metal3.io": "baremetal"}
-		secret.Data = map[string][]byte{"round": []byte(strconv.Itoa(round))}
-		return controllerutil.SetOwnerReference(host, secret, c.Scheme())
-	})
-	return err
+	patch := fmt.Sprintf(`{"stringData":{"round":"%d"}}`, round)
+	err := c.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch)))
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	// BMO watches Secrets with this label.
+	secret.Labels = map[string]string{"environment.metal3.io": "baremetal"}
+	if err := controllerutil.SetOwnerReference(host, secret, c.Scheme()); err != nil {
+		return err
+	}
+	return c.Create(ctx, secret)
 }
 
 func onlyIn(namespace string) []string { return []string{"-namespace=" + namespace} }

@@ -59,8 +59,12 @@ func (l *Line) Mend() error {
 func (l *Line) Cut() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	// Closing fails only the second time.
+	if l.listener == nil {
+		return
+	}
+	// A listener that serves is closed here only.
 	_ = l.listener.Close()
+	l.listener = nil
 	for connection := range l.connections {
 		_ = connection.Close()
 	}
@@ -94,7 +98,10 @@ func (l *Line) serve(listener net.Listener) {
 			_ = near.Close()
 			continue
 		}
-		l.keep(near, far)
+		if !l.keep(listener, near, far) {
+			_, _ = near.Close(), far.Close()
+			return
+		}
 		go l.carry(near, far)
 		go l.carry(far, near)
 	}
@@ -111,10 +118,15 @@ func (l *Line) carry(from, to net.Conn) {
 	delete(l.connections, to)
 }
 
-func (l *Line) keep(connections ...net.Conn) {
+// keep returns false if the line was cut since it accepted the connections.
+func (l *Line) keep(through net.Listener, connections ...net.Conn) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	if l.listener != through {
+		return false
+	}
 	for _, connection := range connections {
 		l.connections[connection] = true
 	}
+	return true
 }

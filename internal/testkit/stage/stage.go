@@ -9,12 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
@@ -23,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -40,11 +44,22 @@ const resync = 10 * time.Minute
 // story.
 const connectAgain = 200 * time.Millisecond
 
-// stopLimit is the time limit for the end of a manager. A ClusterCache that is connecting never ends, because it waits
-// for a watch that has ended. So a manager with clusters gets less time.
+// graceLimit is the time after which a manager ends without its goroutines. Two kinds of them may never end: a
+// ClusterCache that is connecting waits for a watch that has ended, and a queue of controller-runtime that hands out an
+// object while it shuts down waits for a worker that waits for the queue. Neither writes.
 const (
-	stopLimit         = 30 * time.Second
-	clustersStopLimit = 2 * time.Second
+	graceLimit = 2 * time.Second
+	graceError = "failed waiting for all runnables to end within grace period"
+)
+
+// stopLimit is the time limit for the end of a manager.
+const stopLimit = time.Minute
+
+// scheme and mappers are shared by all managers, because building them takes longer than many stories. The mappers are
+// by address of the API server, and learn new kinds. A manager with another connection has its own.
+var (
+	scheme  = sync.OnceValue(build.Scheme)
+	mappers sync.Map
 )
 
 // Start starts a management cluster that ends with the suite.
@@ -53,6 +68,7 @@ func Start(ctx context.Context, options env.Options) *env.Server {
 	options.Progress = GinkgoWriter
 	server, err := env.Start(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
+	mappers.Store(server.Config.Host, server.Client.RESTMapper())
 	DeferCleanup(func() { Expect(server.Stop()).To(Succeed()) })
 	return server
 }
@@ -91,10 +107,12 @@ type Manager struct {
 // Running is a running manager.
 type Running struct {
 	cancel context.CancelFunc
-	ended  chan error
+	// ended is closed at the end of the manager, and err is its error then.
+	ended chan struct{}
+	err   error
 }
 
-// Start runs the manager until Stop or the end of the spec.
+// Start runs the manager until Stop or the end of the spec. It does not wait until the controllers run.
 func (m Manager) Start() *Running {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), ctrl.Log))
@@ -103,21 +121,24 @@ func (m Manager) Start() *Running {
 	clusters, shutdown, err := m.clusters(ctx, mgr)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(m.Setup(ctx, mgr, clusters)).To(Succeed())
-	running := &Running{cancel: cancel, ended: make(chan error, 1)}
+	running := &Running{cancel: cancel, ended: make(chan struct{})}
 	go func() {
+		defer close(running.ended)
 		defer shutdown()
-		running.ended <- mgr.Start(ctx)
-		close(running.ended)
+		running.err = mgr.Start(ctx)
 	}()
 	DeferCleanup(running.Stop)
 	return running
 }
 
-// Stop ends the manager and waits for its end. A second call does nothing.
+// Stop ends the manager, waits for its end and requires that it had no error. A second call does nothing.
 func (r *Running) Stop() {
 	GinkgoHelper()
 	r.cancel()
-	Eventually(r.ended).WithTimeout(2 * stopLimit).Should(Or(Receive(Not(HaveOccurred())), BeClosed()))
+	Eventually(r.ended).WithTimeout(stopLimit).Should(BeClosed())
+	if r.err != nil {
+		Expect(r.err).To(MatchError(ContainSubstring(graceError)))
+	}
 }
 
 func (m Manager) build() (ctrl.Manager, error) {
@@ -125,10 +146,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	period, limit := resync, stopLimit
-	if m.Clusters {
-		limit = clustersStopLimit
-	}
+	period, limit := resync, graceLimit
 	config := rest.CopyConfig(m.Config)
 	transform := cache.TransformStripManagedFields()
 	if m.ManagedFields {
@@ -137,7 +155,8 @@ func (m Manager) build() (ctrl.Manager, error) {
 	// The API server warns about the names of finalizers of other projects.
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  build.Scheme(),
+		Scheme:                  scheme(),
+		MapperProvider:          mapperFor,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &limit,
 		Cache: cache.Options{
@@ -154,6 +173,15 @@ func (m Manager) build() (ctrl.Manager, error) {
 		}},
 		NewClient: m.client,
 	})
+}
+
+func mapperFor(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
+	if known, exists := mappers.Load(config.Host); exists {
+		if mapper, is := known.(meta.RESTMapper); is {
+			return mapper, nil
+		}
+	}
+	return apiutil.NewDynamicRESTMapper(config, http)
 }
 
 func (m Manager) client(config *rest.Config, options client.Options) (client.Client, error) {

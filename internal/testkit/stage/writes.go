@@ -30,11 +30,14 @@ type Verdict struct {
 	Lost bool
 }
 
-// Writes counts and judges the writes of managers. It may serve several managers, one after another.
+// Writes counts and judges the writes of managers, and remembers their reads. It may serve several managers, one after
+// another.
 type Writes struct {
 	mutex sync.Mutex
 	judge func(Write) Verdict
 	done  []Write
+	// read are the names of the objects that managers have read.
+	read map[string]bool
 
 	// underWay is locked for reading from before a write reaches the API server until it is counted.
 	underWay sync.RWMutex
@@ -56,6 +59,23 @@ func (w *Writes) Done() []Write {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Clone(w.done)
+}
+
+// HasRead returns true if a manager has read an object with this name. A story that requires that nothing happens waits
+// for it first.
+func (w *Writes) HasRead(name string) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.read[name]
+}
+
+func (w *Writes) reads(name string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.read == nil {
+		w.read = map[string]bool{}
+	}
+	w.read[name] = true
 }
 
 func (w *Writes) verdict(write Write) Verdict {
@@ -90,6 +110,13 @@ func (w *Writes) do(c client.Client, verb string, object client.Object, write fu
 
 func (w *Writes) funcs() interceptor.Funcs {
 	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption,
+		) error {
+			err := c.Get(ctx, key, object, options...)
+			w.reads(key.Name)
+			return err
+		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			return w.do(c, "create", object, func() error { return c.Create(ctx, object, options...) })
 		},

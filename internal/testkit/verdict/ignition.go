@@ -2,7 +2,7 @@ package verdict
 
 import (
 	"encoding/json"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -29,21 +29,18 @@ type IgnitionFile struct {
 	Overwrite bool
 }
 
-// NewIgnition builds the program.
+// NewIgnition returns the program, which it builds unless it is cached.
 func NewIgnition(t *testing.T) Ignition {
 	t.Helper()
 	root, err := binaries.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	module := filepath.Join(root, "internal", "testkit", "verdict", "testdata", "ignition")
-	download := exec.CommandContext(t.Context(), "go", "-C", module, "mod", "download")
-	if output, err := download.CombinedOutput(); err != nil {
-		t.Skipf("the modules of Ignition cannot be had: %v\n%s", err, output)
+	folder, err := binaries.Ensure(t.Context(), root, binaries.Ignition(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "ignition")
-	run(t, nil, "go", "-C", module, "build", "-o", program, ".")
-	return Ignition{program}
+	return Ignition{filepath.Join(folder, "ignition")}
 }
 
 // Validate fails the test if Ignition does not accept the config.

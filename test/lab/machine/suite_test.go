@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,11 +197,16 @@ func hold(t *testing.T, name string) (*os.Process, string) {
 	holder := exec.CommandContext(context.WithoutCancel(t.Context()), self)
 	holder.Env = append(os.Environ(), holdVariable+"="+name, programVariable+"="+program)
 	holder.Stdout, holder.Stderr = output, output
+	// The holder ends with this process, however that ends.
+	alive, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
 	// The test may fail before it kills the process.
-	t.Cleanup(func() { _ = holder.Process.Kill() })
+	t.Cleanup(func() { _, _ = alive.Close(), holder.Process.Kill() })
 	return holder.Process, output.Name()
 }
 
@@ -223,5 +229,6 @@ func holdLab(name string) error {
 		}
 	}
 	fmt.Println("ready")
-	select {}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }

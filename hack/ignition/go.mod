@@ -1,4 +1,4 @@
-module github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/verdict/testdata/ignition
+module github.com/metal3-pivot/cluster-api-provider-metal3/hack/ignition
 
 go 1.26.0
 
