@@ -240,7 +240,8 @@ vulnerabilities: ## Find known vulnerabilities in the functions that the program
 ##@ Release
 
 .PHONY: release-manifests
-release-manifests: ## Write the release files of clusterctl into out/release/VERSION
+release-manifests: ## Write the release files of clusterctl into out/release/VERSION, in place of other versions
+	@rm -rf out/release
 	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -guard-image "$(GUARD_IMAGE)" -tag "$(TAG)"
 
 .PHONY: images

@@ -180,19 +180,6 @@ func describeReleases(s *suite) {
 		}
 	})
 
-	It("releases addresses where no data exists", func(ctx context.Context) {
-		w := s.world(ctx)
-		claim := &metal3ipamv1.IPClaim{Spec: metal3ipamv1.IPClaimSpec{Pool: corev1.ObjectReference{Name: "pool"}}}
-		claim.Namespace, claim.Name, claim.Finalizers = w.namespace, "template-7-pool", []string{infrav1.DataFinalizer}
-		claim.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: infrav1.GroupVersion.String(), Kind: "Metal3Data", Name: "template-7", UID: "template-7",
-		}}
-		w.create(ctx, claim)
-		remove(ctx, w, claim.Name, claim)
-		w.manager.Start()
-		w.gone(ctx, claim.Name, claim)
-	})
-
 	It("removes the finalizer of a machine that does not exist from its claim", func(ctx context.Context) {
 		w := begin(ctx)
 		w.manager.Start()

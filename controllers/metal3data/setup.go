@@ -8,7 +8,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -62,17 +60,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return err
 		}
 		return built.Watch(source.Kind[client.Object](mgr.GetCache(), claim, owner))
-	}
-	return mgr.Add(manager.RunnableFunc(r.watchAbandoned))
-}
-
-// watchAbandoned starts the watches of claims, so that the manager also observes claims of a Metal3Data that does not
-// exist. It only logs an error: a Metal3Data starts the watch that it requires.
-func (r *Reconciler) watchAbandoned(ctx context.Context) error {
-	for _, of := range apis() {
-		if err := r.watch(ctx, of); err != nil && !meta.IsNoMatchError(err) {
-			ctrl.LoggerFrom(ctx).Error(err, "Watching claims of addresses failed", "kind", of.kind())
-		}
 	}
 	return nil
 }

@@ -49,7 +49,9 @@ func (s *suite) world(ctx context.Context) *world {
 		client: s.server.Client, namespace: stage.Namespace(ctx, s.server), writes: &stage.Writes{},
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
-	w.manager = stage.Manager{Config: s.server.Config, Namespace: w.namespace, Writes: w.writes, Setup: w.setup}
+	w.manager = stage.Manager{
+		Config: s.server.Config, Namespace: w.namespace, Writes: w.writes, Setup: w.setup, KindsChange: true,
+	}
 	w.cluster = build.Cluster(clusterName, build.InNamespace(w.namespace), build.InfrastructureReady())
 	w.create(ctx, w.cluster)
 	return w

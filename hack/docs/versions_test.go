@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,17 +16,18 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-// moduleFolder returns the folder of a module that a module of the checkout requires.
+// moduleFolder returns the folder of a module that a module of the checkout requires. It downloads the module unless it
+// is in the module cache.
 func moduleFolder(t *testing.T, in, module string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module)
+	command := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
 	command.Dir = filepath.Join(root(t), in)
 	output, err := command.Output()
-	folder := strings.TrimSpace(string(output))
-	if err != nil || folder == "" {
-		t.Fatalf("module %s is not in the module cache: run go mod download in %s: %v", module, in, err)
+	var found struct{ Dir string }
+	if err := errors.Join(err, json.Unmarshal(output, &found)); err != nil {
+		t.Fatalf("downloading module %s: %v", module, err)
 	}
-	return folder
+	return found.Dir
 }
 
 // TestIronicIsAsOldAsBMOAccepts requires the minimum version of BMO, which uses the same Ironic.

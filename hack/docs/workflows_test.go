@@ -241,16 +241,14 @@ func TestDependabotUpdatesEachModule(t *testing.T) {
 		}
 	}
 	want := []string{"/"}
-	for _, pattern := range []string{"hack/*/go.mod", "internal/testkit/verdict/testdata/*/go.mod"} {
-		files, err := filepath.Glob(filepath.Join(root(t), pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no module: %v", pattern, err)
-		}
-		for _, file := range files {
-			folder := strings.TrimPrefix(filepath.Dir(file), root(t))
-			if !strings.HasSuffix(folder, "earlier") {
-				want = append(want, folder)
-			}
+	files, err := filepath.Glob(filepath.Join(root(t), "hack", "*", "go.mod"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no module in hack: %v", err)
+	}
+	for _, file := range files {
+		folder := strings.TrimPrefix(filepath.Dir(file), root(t))
+		if !strings.HasSuffix(folder, "earlier") {
+			want = append(want, folder)
 		}
 	}
 	if !slices.Equal(named, want) {

@@ -3,21 +3,22 @@ package manifests_test
 import (
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
+	modules "github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 )
 
 // TestOperatorFindsIronic compares the ConfigMap for the Baremetal Operator (BMO), and the Secrets in the documents,
 // with the manifests of BMO.
 func TestOperatorFindsIronic(t *testing.T) {
-	locate := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/metal3-io/baremetal-operator")
-	locate.Dir = filepath.Join(checkout(t), "hack", "bmo")
-	module := strings.TrimSpace(string(output(t, locate)))
+	module, err := modules.Source{Root: checkout(t)}.BaremetalOperator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	build := exec.CommandContext(t.Context(), program(t, binaries.Tools(), "kustomize"), "build",
 		filepath.Join(module, "config", "overlays", "basic-auth_tls"))
 	theirs := split(t, output(t, build))

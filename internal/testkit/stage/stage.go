@@ -97,6 +97,10 @@ type Manager struct {
 	// Clusters connects it to workload clusters. Without it, no workload cluster answers.
 	Clusters bool
 
+	// KindsChange is for a suite that removes CRDs. Otherwise, all managers of an API server share what they know of its
+	// kinds.
+	KindsChange bool
+
 	// ManagedFields keeps managedFields in the cache, which controllers of Cluster API require.
 	ManagedFields bool
 
@@ -156,7 +160,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  scheme(),
-		MapperProvider:          mapperFor,
+		MapperProvider:          m.mapper,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &limit,
 		Cache: cache.Options{
@@ -175,8 +179,8 @@ func (m Manager) build() (ctrl.Manager, error) {
 	})
 }
 
-func mapperFor(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
-	if known, exists := mappers.Load(config.Host); exists {
+func (m Manager) mapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
+	if known, exists := mappers.Load(config.Host); exists && !m.KindsChange {
 		if mapper, is := known.(meta.RESTMapper); is {
 			return mapper, nil
 		}
