@@ -72,8 +72,8 @@ func ArrivalOf(host *bmov1alpha1.BareMetalHost) Arrival {
 	}
 }
 
-// OriginUID returns the UID that an arrived host had in the source cluster. Empty if the host did not arrive, or has the
-// UID of the source. A Node keeps this UID in its label metal3.io/uuid.
+// OriginUID returns the UID that an arrived host had in the source cluster. Empty if the host did not arrive. A Node
+// keeps this UID in its label metal3.io/uuid.
 func OriginUID(host *bmov1alpha1.BareMetalHost) string {
 	if origin := host.Annotations[infrav1.StatusOriginAnnotation]; origin != string(host.UID) {
 		return origin

@@ -91,14 +91,20 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	}
 	// After a move or a restore, a machine has no status, but its provider ID.
 	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
-	since := holder.CreationTimestamp.Time
 	linked := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current)
-	if image := pivot.ImageSince(current); linked && image.IsZero() {
+	if linked && pivot.ImageSince(current).IsZero() {
 		return Tenant{Joined: true}, nil
-	} else if image.After(since) || !image.IsZero() && pivot.OriginUID(current) != "" {
-		since = image
 	}
-	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: since})
+	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: tenantSince(current, holder)})
+}
+
+// tenantSince returns Tenant.Since.
+func tenantSince(current *bmov1alpha1.BareMetalHost, holder *infrav1.Metal3Machine) time.Time {
+	image, created := pivot.ImageSince(current), holder.CreationTimestamp.Time
+	if image.After(created) || !image.IsZero() && pivot.OriginUID(current) != "" {
+		return image
+	}
+	return created
 }
 
 // inCluster returns the tenant of a Machine, with its Cluster in place of Joined if it has a control plane to read.

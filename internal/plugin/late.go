@@ -158,7 +158,8 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 		return nil
 	}
 	// The plan reads both sides.
-	confirmed, err := c.confirmPlan(ctx, func() (intent, error) { return c.planLate(ctx, late) }, func() error { return nil })
+	plan := func() (intent, error) { return c.planLate(ctx, late) }
+	confirmed, err := c.confirmPlan(ctx, plan, func() error { return nil })
 	if !confirmed || err != nil {
 		return err
 	}

@@ -107,8 +107,8 @@ func (n *Nodes) Find(ctx context.Context, cluster types.NamespacedName, query Qu
 }
 
 // Joined returns true if a node of a host has joined the cluster since a time. The node must have the UID of the host,
-// here or in the source cluster, or its host name and no UID. The Metal3Machine need not be linked with the node yet. Joined reads the cache and
-// returns ErrUnreachable without a connection.
+// here or in the source cluster, or its host name and no UID. The Metal3Machine need not be linked with the node yet.
+// Joined reads the cache and returns ErrUnreachable without a connection.
 func (n *Nodes) Joined(
 	ctx context.Context, cluster types.NamespacedName, query Query, since time.Time,
 ) (bool, error) {

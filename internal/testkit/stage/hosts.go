@@ -77,9 +77,9 @@ func (o *BaremetalOperator) Operate(ctx context.Context, namespace string) {
 	TriggerOften(o.server, namespace, triggerInterval)
 }
 
-// TriggerOften makes BMO reconcile each host of a namespace that waits for Ironic, at each interval until the end of the
-// spec, or of the container if it is called before all specs. BMO polls Ironic at each reconcile, and otherwise every 10
-// seconds.
+// TriggerOften makes BMO reconcile each host of a namespace that waits for Ironic, at each interval. It ends with the
+// spec, or with the container if it is called before all specs. BMO polls Ironic at each reconcile, and otherwise every
+// 10 seconds.
 func TriggerOften(server *env.Server, namespace string, interval time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
