@@ -35,9 +35,6 @@ const (
 	// awaitForget is the time between two reads of the record of a host that moved away. The manager does not watch the
 	// ConfigMap of the record.
 	awaitForget = 20 * time.Second
-
-	// conflictDelay is the time until the next reconcile of a host after a conflicting write.
-	conflictDelay = 200 * time.Millisecond
 )
 
 // Hosts reads and writes hosts.
@@ -137,7 +134,7 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 		return ctrl.Result{RequeueAfter: awaitForget}, nil
 	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+		return ctrl.Result{RequeueAfter: flow.ConflictDelay}, nil
 	case outcome.IsRefused(err), apierrors.IsInternalError(err):
 		r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "WriteRefused", "Move",
 			"The API server refuses to change the host, so the host cannot be moved: %v", err)

@@ -3,7 +3,6 @@ package metal3dataclaim
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -65,7 +64,7 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &infrav1.Metal3DataClaim{}
 	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
+		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, claim)
 	if presence == flow.Gone {
@@ -168,15 +167,10 @@ var deleting = flow.Condition[*scope]{
 	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.ClaimReleasedReason} },
 }
 
-// announce emits events for problems. It emits none for an allocated index, because each machine has one.
-func announce(_ *metav1.Condition, after metav1.Condition) string {
-	switch after.Reason {
-	case infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
-		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
-		return corev1.EventTypeWarning
-	default:
-		return ""
-	}
+// announce emits no event for an allocated index, because each machine has one.
+func announce() flow.Announcement {
+	return flow.Warnings(infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
+		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason)
 }
 
 // setStatus sets renderedData, and errorMessage if the claim is not ready.

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -25,9 +21,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
-
-// gatherTime returns the delay that merges the events of many Metal3Data and claims.
-func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Data finds Metal3Data and their claims.
 type Data interface {
@@ -65,7 +58,7 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3DataTemplate{}
 	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
+		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
 	if pass == nil || err != nil {
@@ -115,13 +108,8 @@ var deleting = flow.Condition[*scope]{
 	Done: func(*scope) flow.Reached { return flow.Reached{Reason: infrav1.TemplateReleasedReason} },
 }
 
-func announce(_ *metav1.Condition, after metav1.Condition) string {
-	switch after.Reason {
-	case infrav1.TemplateInUseReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
-		return corev1.EventTypeWarning
-	default:
-		return ""
-	}
+func announce() flow.Announcement {
+	return flow.Warnings(infrav1.TemplateInUseReason)
 }
 
 func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
@@ -180,8 +168,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3DataTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3Data{}, flow.Gather(gatherTime, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
-		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(gatherTime, toTemplate),
+		Watches(&infrav1.Metal3Data{}, flow.Gather(flow.Second, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(flow.Second, toTemplate),
 			builder.WithPredicates(flow.ComesOrGoes())).
 		Complete(r)
 	if err != nil {

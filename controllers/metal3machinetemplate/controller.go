@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -29,9 +26,6 @@ import (
 
 // templateIndex finds Metal3Machines by the name of their template.
 const templateIndex = "cloned-from"
-
-// gatherTime returns the delay that merges the events of many machines and hosts.
-func gatherTime(types.NamespacedName) time.Duration { return time.Second }
 
 // Hosts reads the hosts of a namespace.
 type Hosts interface {
@@ -75,7 +69,7 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3MachineTemplate{}
 	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
+		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
 	}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
 	if pass == nil || err != nil || !template.DeletionTimestamp.IsZero() {
@@ -92,14 +86,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return flow.Run(ctx, pass, s, plan)
 }
 
-// announce emits events only for errors, because the capacity may change with every host.
-func announce(_ *metav1.Condition, after metav1.Condition) string {
-	switch after.Reason {
-	case infrav1.CleaningModeFailedReason, infrav1.ReadFailedReason, infrav1.WriteFailedReason:
-		return corev1.EventTypeWarning
-	default:
-		return ""
-	}
+// announce emits no event for a new capacity, which may change with every host.
+func announce() flow.Announcement {
+	return flow.Warnings(infrav1.CleaningModeFailedReason)
 }
 
 var ready = flow.Condition[*scope]{
@@ -208,11 +197,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		// A Metal3Machine may have been created from an older, cached template.
-		Watches(&infrav1.Metal3Machine{}, flow.Gather(gatherTime, machineToTemplate),
+		Watches(&infrav1.Metal3Machine{}, flow.Gather(flow.Second, machineToTemplate),
 			builder.WithPredicates(flow.OnlyCreates())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(gatherTime, r.toTemplates),
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(flow.Second, r.toTemplates),
 			builder.WithPredicates(flow.Updates(hardwareMatters))).
 		Complete(r)
 	if err != nil {

@@ -2,13 +2,10 @@ package app
 
 import "github.com/spf13/pflag"
 
-// ignoredFlag is a flag of CAPM3 that the manager accepts and ignores, so that it starts with the arguments of an
+// ignoredFlag is a flag of CAPM3 with a number that the manager accepts and ignores, so that it starts with the arguments of an
 // existing Deployment.
 type ignoredFlag struct {
 	name string
-
-	// isSwitch is true for a boolean flag. Other flags are numbers.
-	isSwitch bool
 
 	// reason explains why the flag has no effect.
 	reason string
@@ -23,12 +20,7 @@ func ignoredFlags() []ignoredFlag {
 
 func addIgnored(set *pflag.FlagSet) {
 	for _, ignored := range ignoredFlags() {
-		usage := "Accepted for compatibility with CAPM3 and ignored: " + ignored.reason + "."
-		if ignored.isSwitch {
-			set.Bool(ignored.name, false, usage)
-		} else {
-			set.Int(ignored.name, 0, usage)
-		}
+		set.Int(ignored.name, 0, "Accepted for compatibility with CAPM3 and ignored: "+ignored.reason+".")
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
+// Second is the usual delay of Gather.
+func Second(types.NamespacedName) time.Duration { return time.Second }
+
 // Gather enqueues each object of an event after a delay, which merges the events in this time. It is for reconciles
 // that read all objects of a namespace.
 func Gather(delay func(types.NamespacedName) time.Duration, toRequests handler.MapFunc) handler.Funcs {

@@ -320,6 +320,17 @@ func difference(before, after Object, part func(Object) any) ([]byte, error) {
 	return patch, nil
 }
 
+// Warnings announces failed reads and writes, and the reasons of trouble. Nothing else is an event.
+func Warnings(trouble ...string) Announcement {
+	warns := Milestones(nil, trouble)
+	return func(before *metav1.Condition, after metav1.Condition) string {
+		if eventType := warns(before, after); eventType == corev1.EventTypeWarning {
+			return eventType
+		}
+		return ""
+	}
+}
+
 // Milestones returns an Announcement: a Warning for every reason in trouble, a Normal event for every condition that
 // becomes true and for every change of an existing condition. It skips the condition types and reasons in quiet.
 func Milestones(quiet, trouble []string) Announcement {
