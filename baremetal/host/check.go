@@ -163,6 +163,16 @@ func Recorded(machine metav1.Object) string {
 	return recorded
 }
 
+// Published returns the name of the host in the provider ID of a machine. It finds the host that a machine runs on if
+// the machine lost its annotation. Empty if there is none.
+func Published(machine *infrav1.Metal3Machine) string {
+	namespace, name, of, ok := ParseProviderID(machine.Spec.ProviderID)
+	if !ok || namespace != machine.Namespace || of != machine.Name {
+		return ""
+	}
+	return name
+}
+
 func isMachineRef(ref *corev1.ObjectReference) bool {
 	return ref != nil && ref.Kind == MachineKind && groupOf(ref) == infrav1.GroupVersion.Group
 }

@@ -39,11 +39,11 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 //
 //	host                            record
 //	has an image or a deploy step   is removed, its values are not restored
-//	not settled yet                 is kept until the host is settled
-//	settled                         is removed, its values are restored
+//	not deprovisioned yet           is kept until the host is deprovisioned
+//	deprovisioned                   is removed, its values are restored
 func withoutRecord(host *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
 	inUse := host.Spec.Image != nil || host.Spec.CustomDeploy != nil
-	if !inUse && !settled(host) {
+	if !inUse && !deprovisioned(host) {
 		return host
 	}
 	clean := host.DeepCopy()

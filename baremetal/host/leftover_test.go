@@ -82,6 +82,14 @@ func TestWithoutLeftovers(t *testing.T) {
 			reason: "BMO deprovisions the host first",
 			host:   bare(restorable, state(bmov1alpha1.StateDeprovisioning)),
 		},
+		"RecordOfAHostThatMovesWhileBusy": {
+			reason: "BMO deprovisions the host by the cleaning mode of the machine",
+			host:   bare(restorable, state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
+		},
+		"RecordOfAHostThatBMORegisters": {
+			reason: "BMO cleans the host by the cleaning mode of the machine",
+			host:   bare(restorable, state(bmov1alpha1.StateRegistering)),
+		},
 		"RecordOfAHostInUse": {
 			reason: "the user provisioned the host with the current values",
 			host:   bare(restorable, image, state(bmov1alpha1.StateProvisioned)),

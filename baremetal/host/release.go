@@ -58,7 +58,8 @@ type ReleaseStep struct {
 //	is held                                     wait, without a write
 //	has fields that the machine set             remove them, set cleaning mode and power, then wait
 //	not settled yet                             wait, and report the error of the host
-//	settled                                     restore the recorded values, remove the consumerRef: done
+//	settled                                     remove the consumerRef: done. Restore the recorded values, or keep
+//	                                            them for the sweep if the host is not deprovisioned
 //
 // The host gets the automatedCleaningMode of the machine together with the removal of the image or deploy step: the
 // mode may have changed while the machine was not reconciled. Later steps keep the mode of the host, so that a user can
@@ -162,6 +163,22 @@ func settled(host *bmov1alpha1.BareMetalHost) bool {
 	}
 }
 
+// deprovisioned returns true for a settled host on which BMO no longer acts by its cleaning mode. BMO also applies a
+// change of the mode and of the power while it deprovisions, registers or inspects a host: the disk of the released
+// machine could be wiped or kept against its mode, and its system started again.
+func deprovisioned(host *bmov1alpha1.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile, bmov1alpha1.StateInspecting,
+		bmov1alpha1.StateDeprovisioning:
+		return false
+	case bmov1alpha1.StateNone:
+		// BMO will register a host that lost its status.
+		return settled(host) && !slices.Contains(host.Finalizers, bmov1alpha1.BareMetalHostFinalizer)
+	default:
+		return settled(host)
+	}
+}
+
 func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	if problem := Problem(host); problem != "" {
 		return outcome.Waiting(infrav1.HostErrorReason, problem)
@@ -173,10 +190,11 @@ func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 func released(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
 	before, known := originalOf(host)
 	desired := withoutClaimMetadata(host)
+	if content, exists := host.Annotations[infrav1.ReleaseAnnotation]; exists &&
+		(release.Reserve != "" || !deprovisioned(host)) {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, infrav1.ReleaseAnnotation, content)
+	}
 	if release.Reserve != "" {
-		if content, exists := host.Annotations[infrav1.ReleaseAnnotation]; exists {
-			metav1.SetMetaDataAnnotation(&desired.ObjectMeta, infrav1.ReleaseAnnotation, content)
-		}
 		metav1.SetMetaDataLabel(&desired.ObjectMeta, infrav1.NodeReuseLabel, release.Reserve)
 		desired.Spec.ConsumerRef = &corev1.ObjectReference{
 			APIVersion: clusterv1.GroupVersion.String(),
@@ -187,7 +205,7 @@ func released(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.Bar
 		return desired
 	}
 	desired.Spec.ConsumerRef = nil
-	if known {
+	if known && deprovisioned(host) {
 		restore(desired, before)
 	}
 	return desired

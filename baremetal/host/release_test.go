@@ -104,6 +104,12 @@ func (c releaseCase) cleaned() bool {
 	return c.cleaning != bmov1alpha1.CleaningModeDisabled && c.state != bmov1alpha1.StateExternallyProvisioned
 }
 
+// keepsRecord returns true if BMO still registers or inspects the host.
+func (c releaseCase) keepsRecord() bool {
+	return c.state == bmov1alpha1.StateRegistering || c.state == bmov1alpha1.StateMatchProfile ||
+		c.state == bmov1alpha1.StateInspecting
+}
+
 // original returns the host before its claim.
 func (c releaseCase) original() *bmov1alpha1.BareMetalHost {
 	return edit(available("host-0"), labelled("rack", "a"), func(h *bmov1alpha1.BareMetalHost) {
@@ -150,9 +156,13 @@ func TestPlanReleaseMatrix(t *testing.T) {
 			}
 			released := tc.in(tc.original())
 			released.Spec.Online = tc.onlineAfterwards()
-			if tc.reserve {
+			if tc.reserve || tc.keepsRecord() {
+				released.Spec.Online = tc.onlineMeanwhile()
 				released.Spec.AutomatedCleaningMode = tc.cleaning
-				edit(released, reserved(owner), note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
+				edit(released, note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
+			}
+			if tc.reserve {
+				edit(released, reserved(owner))
 			}
 			checkStep(t, "settled", deprovisioning, tc.release(), host.ReleaseStep{Write: released})
 			checkStep(t, "released", released, tc.release(), host.ReleaseStep{})
@@ -226,6 +236,8 @@ func TestPlanRelease(t *testing.T) {
 	cleaning := func(mode bmov1alpha1.AutomatedCleaningMode) func(*bmov1alpha1.BareMetalHost) {
 		return func(h *bmov1alpha1.BareMetalHost) { h.Spec.AutomatedCleaningMode = mode }
 	}
+	finalizer := func(h *bmov1alpha1.BareMetalHost) { h.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer} }
+	cleanedBefore := note(infrav1.ReleaseAnnotation, `{"online":true,"automatedCleaningMode":"metadata"}`)
 	withoutLabel := func(h *bmov1alpha1.BareMetalHost) { delete(h.Labels, clusterv1.ClusterNameLabel) }
 	waiting := func(reason, message string) host.ReleaseStep {
 		return host.ReleaseStep{Outcome: outcome.Waiting(reason, message)}
@@ -363,11 +375,22 @@ func TestPlanRelease(t *testing.T) {
 			release: release,
 		},
 		"MovesWhileBusy": {
-			reason:  "a move does not take along an object that is being deleted",
-			host:    claimed(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
+			reason: "a move does not take along an object that is being deleted; BMO still deprovisions by the cleaning mode",
+			host: claimed(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, ""), uncleaned,
+				cleanedBefore),
 			release: release,
 			want: host.ReleaseStep{
-				Write: free(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, "")),
+				Write: free(state(bmov1alpha1.StateDeprovisioning), note(infrav1.MoveWhileBusyAnnotation, ""), uncleaned,
+					cleanedBefore),
+			},
+		},
+		"StatusLost": {
+			reason: "BMO registers the host again, and would power its old system on",
+			host: claimed(state(bmov1alpha1.StateNone), finalizer, uncleaned,
+				cleanedBefore),
+			release: release,
+			want: host.ReleaseStep{
+				Write: free(state(bmov1alpha1.StateNone), finalizer, uncleaned, cleanedBefore),
 			},
 		},
 		"DeprovisioningFails": {

@@ -32,6 +32,16 @@ func TestProgress(t *testing.T) {
 			outcome.Waiting(infrav1.HostProvisioningReason,
 				"Waiting for BareMetalHost host-0 to be provisioned (state: provisioning)"),
 		},
+		"a host that a user keeps off is an error": {
+			edit(inState(bmov1alpha1.StateAvailable), image, func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = false }),
+			outcome.Waiting(infrav1.HostErrorReason,
+				"spec.online of BareMetalHost host-0 is false, so it is not provisioned: set it to true"),
+		},
+		"a host that BMO begins to provision is waited for": {
+			edit(inState(bmov1alpha1.StateAvailable), image, func(h *bmov1alpha1.BareMetalHost) { h.Spec.Online = true }),
+			outcome.Waiting(infrav1.HostProvisioningReason,
+				"Waiting for BareMetalHost host-0 to be provisioned (state: available)"),
+		},
 		"a host without a status is waited for": {
 			build.Host("host-0"),
 			outcome.Waiting(infrav1.HostProvisioningReason,

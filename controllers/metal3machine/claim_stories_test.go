@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -293,6 +294,20 @@ func describeClaims(s *suite) {
 		}).Should(Succeed())
 		Expect(w.getHost(ctx, Default, "a-surplus").Spec).To(Equal(withoutConsumer(surplus).Spec))
 		Expect(w.associated(ctx, "machine")).To(Equal("held"))
+	})
+
+	It("keeps the host that its provider ID names if the annotation was removed", func(ctx context.Context) {
+		w := s.world(ctx)
+		machine := build.Metal3Machine("machine", clusterName, build.InNamespace(w.namespace))
+		w.host(ctx, "a-surplus", build.Consumed(machine))
+		w.host(ctx, "held", build.Consumed(machine))
+		w.start()
+		w.machine(ctx, "machine", stage.With(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = host.ProviderID(w.namespace, "held", "machine")
+		}))
+		Eventually(func(g Gomega) {
+			g.Expect(w.hostsOf(ctx, g, "machine")).To(ConsistOf("held"))
+		}).Should(Succeed())
 	})
 
 	It("stays associated if a policy rejects the release of a surplus host", func(ctx context.Context) {

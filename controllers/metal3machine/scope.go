@@ -1,6 +1,7 @@
 package metal3machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -163,7 +164,7 @@ func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	name := host.Recorded(s.machine)
-	holdings, err := r.Hosts.Holdings(ctx, s.key(), name)
+	holdings, err := r.Hosts.Holdings(ctx, s.key(), cmp.Or(name, host.Published(s.machine)))
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func describeEscalations(s *suite) {
 		w.remediate(ctx)
 		w.eventually(ctx, infrav1.HostRebootedCondition,
 			stage.IsFalseBecause(infrav1.HostNotProvisionedReason, "Its state is provisioning"))
-		w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
+		w.clock.SetTime(w.clock.Now().Add(timeout / 2))
 		w.provision(ctx, bmov1alpha1.StateProvisioned)
 		w.eventually(ctx, infrav1.HostRebootedCondition,
 			stage.IsFalseBecause(infrav1.HostNotProvisionedReason, "Its state is provisioned"))

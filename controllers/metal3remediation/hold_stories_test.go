@@ -126,6 +126,25 @@ func describeHolds(s *suite) {
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationRunning))
 	})
 
+	It("stops the time of the try while BMO services the host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		service := func(is bmov1alpha1.OperationalStatus) {
+			GinkgoHelper()
+			stage.ChangeStatus(ctx, w.client, w.key(hostName), &bmov1alpha1.BareMetalHost{},
+				func(host *bmov1alpha1.BareMetalHost) { host.Status.OperationalStatus = is })
+		}
+		service(bmov1alpha1.OperationalStatusServicing)
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostWithheldReason, "BareMetalHost host is being serviced"))
+		w.passes(ctx, 3*timeout)
+		service(bmov1alpha1.OperationalStatusOK)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.PoweringOffReason, ""))
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(0), "the time of the service does not count")
+	})
+
 	It("reports a missing object until it exists", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := w.machine(ctx)

@@ -7,6 +7,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -80,6 +81,9 @@ func withheld(current *bmov1alpha1.BareMetalHost) string {
 	if _, paused := current.Annotations[bmov1alpha1.PausedAnnotation]; paused {
 		return "is paused until the move of its Cluster ends"
 	}
+	if current.Status.OperationalStatus == bmov1alpha1.OperationalStatusServicing {
+		return "is being serviced: BMO writes its firmware or its settings, and powers it after that"
+	}
 	return ""
 }
 
@@ -115,12 +119,20 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (outcome.Outcome, er
 	return outcome.Done().WithAfter(after), nil
 }
 
+// began returns when the current try began. A suspended try begins again, but the first one is as old as its request.
+func (s *scope) began() *metav1.Time {
+	if s.record.RetryCount == 0 {
+		return &s.request.CreationTimestamp
+	}
+	return s.record.LastRemediated
+}
+
 // powerOff powers the host off. It restarts a host with disablePowerOff.
 func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.record.Phase != infrav1.RemediationRunning:
 		return outcome.Done(), nil
-	case !remediation.HasPowerOffRequest(s.host) && !remediation.RanBefore(s.host, s.record.LastRemediated):
+	case !remediation.HasPowerOffRequest(s.host) && !remediation.RanBefore(s.host, s.began()):
 		return outcome.Waiting(infrav1.HostNotProvisionedReason, fmt.Sprintf(
 			"BareMetalHost %s was not provisioned when this try began, so it is not rebooted. Its state is %s",
 			s.host.Name, s.host.Status.Provisioning.State)), nil
