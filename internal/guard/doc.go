@@ -20,6 +20,7 @@
 //
 //	keepalived dies         the guard removes the VIP and starts keepalived again, which reclaims the VIP before the
 //	                        other nodes miss it
+//	keepalived hangs        the guard removes a VIP that the node must not hold any more, and replaces keepalived
 //	the guard dies          the kernel kills keepalived too, because the guard is process 1 of its container. A new
 //	                        guard that finds the VIP reclaims it. Without one, the kernel removes the VIP when its
 //	                        lease ends, within leaseValidity

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,6 +62,12 @@ type supervisor struct {
 
 	signals chan syscall.Signal
 
+	// hung receives the time since when keepalived should have released the VIP.
+	hung chan time.Time
+
+	// spoke is when keepalived logged its last line, in nanoseconds since 1970.
+	spoke atomic.Int64
+
 	// Used by run only.
 	child     *process.Child
 	current   target
@@ -78,6 +85,7 @@ func newSupervisor(reaper *process.Reaper, executable, directory string, facts *
 	return &supervisor{
 		reaper: reaper, executable: executable, directory: directory,
 		facts: facts, log: log, changed: make(chan struct{}, 1), signals: make(chan syscall.Signal, 8),
+		hung: make(chan time.Time, 1),
 	}
 }
 
@@ -120,6 +128,8 @@ func (s *supervisor) run(ctx context.Context) {
 			if s.child != nil {
 				_ = s.child.Signal(number)
 			}
+		case since := <-s.hung:
+			s.killHung(since)
 		case <-s.changed:
 		case <-wait:
 		}
@@ -207,21 +217,22 @@ func (s *supervisor) spawn() error {
 		return err
 	}
 	s.child = child
-	go relay(read, s.log)
+	go s.relay(read)
 	return nil
 }
 
 // relay logs the output of keepalived.
-func relay(output io.ReadCloser, log *slog.Logger) {
+func (s *supervisor) relay(output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {
+		s.spoke.Store(time.Now().UnixNano())
 		line := lines.Text()
 		// The log has its own time.
 		if _, after, found := strings.Cut(line, ": "); found && len(line)-len(after) == stampWidth {
 			line = after
 		}
-		log.Info("keepalived says", "line", line)
+		s.log.Info("keepalived says", "line", line)
 	}
 }
 
@@ -251,6 +262,23 @@ func (s *supervisor) stop() {
 	s.child = nil
 	s.facts.setRunning(false)
 	s.clean()
+}
+
+// ReplaceHung kills and restarts a keepalived that should have released the VIP since a time, and has logged nothing
+// since then. It does not block.
+func (s *supervisor) ReplaceHung(since time.Time) {
+	select {
+	case s.hung <- since:
+	default:
+	}
+}
+
+func (s *supervisor) killHung(since time.Time) {
+	if s.child == nil || s.startedAt.After(since) || s.spoke.Load() > since.UnixNano() {
+		return
+	}
+	s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
+	s.child.Kill()
 }
 
 // handleDeath cleans up after a keepalived that died.

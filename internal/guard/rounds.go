@@ -202,12 +202,14 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	}
 }
 
-// keepLease adds a lease to each VIP as soon as it arrives, and renews it while this node may hold the VIP.
+// keepLease adds a lease to each VIP as soon as it arrives, and renews it while this node may hold the VIP. Otherwise it
+// removes a VIP that keepalived does not release.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	interval := leaseInterval(member.Timers(settings))
 	due := time.NewTimer(interval)
 	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
+	var left leftover
 	var leases address.Leases
 	defer leases.Close()
 	for {
@@ -217,7 +219,10 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 		case <-g.arrived:
 		case <-due.C:
 			due.Reset(interval)
-			if contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().arrivedAt) || !g.extends() {
+			isLost := contest.Lost(time.Now(), g.ledger.HolderHeard(), g.facts.snapshot().arrivedAt)
+			mayHold := !isLost && g.extends()
+			g.endLeftover(&left, settings, mayHold)
+			if !mayHold {
 				continue
 			}
 		}
@@ -228,7 +233,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 }
 
 // extends returns true if this node may hold the VIPs that it has: both, or the one that could be added. If another
-// node keeps advertising as the holder, the VIP of this node is a leftover, and its lease ends.
+// node keeps advertising as the holder, the VIP of this node is a leftover.
 func (g *guard) extends() bool {
 	current := g.facts.snapshot()
 	return current.running && current.fitAndArmed && time.Since(current.beat) < filesPatience
