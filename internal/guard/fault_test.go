@@ -177,28 +177,69 @@ func TestOneAddress(t *testing.T) {
 	throughout(t, 4*time.Second, "the guard extends the lease", lease)
 }
 
-// TestLowPriorityForeignSpeaker has a speaker for the VIP with a priority of no member, which does not hear the
-// holder. The holder keeps the VIP.
-func TestLowPriorityForeignSpeaker(t *testing.T) {
+// TestForeignSpeaker has a speaker for the VIP that keepalived ignores and that does not hear the holder. The holder
+// keeps the VIP.
+func TestForeignSpeaker(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason   string
+		priority byte
+	}{
+		"another priority": {"no member has this priority", 5},
+		// The packets of speak have a hop limit of 1.
+		"routed": {"members send their packets with the highest hop limit, which routers decrease", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			n, foreign := l.addNode("n"), l.addNode("foreign")
+			n.configure(vip.ControlPlane, n, foreign)
+			settings := n.settings
+			settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
+			n.use(settings)
+			n.startAPIServer()
+			n.startIronic()
+			n.start()
+			eventually(t, generous, "the node holds the VIP", heldBy(n, n))
+			stop := foreign.speak([]byte{0x31, 51, test.priority, 1, 0, 20, 0, 0, 172, 22, 0, 2})
+			defer stop()
+			want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, foreign.address4)
+			eventually(t, generous, test.reason, func() string { return differs(want, n.metric("foreign_speaker")) })
+			lost := transitions(n, "backup")
+			throughout(t, 6*time.Second, "the node keeps the VIP", heldBy(n, n))
+			if again := transitions(n, "backup"); again != lost {
+				t.Errorf("the node lost the VIP: %s times, before %s", again, lost)
+			}
+		})
+	}
+}
+
+// TestMulticast requires that a node recognizes the advertisements of a member in both IP families.
+func TestMulticast(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	n, foreign := l.addNode("n"), l.addNode("foreign")
-	n.configure(vip.ControlPlane, n, foreign)
-	settings := n.settings
-	settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
-	n.use(settings)
-	n.startAPIServer()
-	n.startIronic()
-	n.start()
-	eventually(t, generous, "the node holds the VIP", heldBy(n, n))
-	stop := foreign.speak([]byte{0x31, 51, 5, 1, 0, 20, 0, 0, 172, 22, 0, 2})
-	defer stop()
-	want := fmt.Sprintf(`metal3_guard_foreign_speaker{source=%q} 1`, foreign.address4)
-	eventually(t, generous, "the foreign speaker is reported", func() string { return differs(want, n.metric("foreign_speaker")) })
-	lost := transitions(n, "backup")
-	throughout(t, 6*time.Second, "the node keeps the VIP", heldBy(n, n))
-	if again := transitions(n, "backup"); again != lost {
-		t.Errorf("the node lost the VIP: %s times, before %s", again, lost)
+	a, b := l.addNode("a"), l.addNode("b")
+	for _, n := range []*node{a, b} {
+		n.configure(vip.ControlPlane, a, b)
+		settings := n.settings
+		settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+		n.start()
+		if n == a {
+			eventually(t, generous, "the first node holds the VIP", heldBy(a, a, b))
+		}
+	}
+	for _, source := range []string{a.address4.String(), "fe80:"} {
+		eventually(t, generous, "the second node hears the first", func() string {
+			if heard := b.metric("peer_last_seen_timestamp_seconds"); !strings.Contains(heard, source) {
+				return fmt.Sprintf("%s is not in %q", source, heard)
+			}
+			return ""
+		})
+	}
+	if foreign := b.metric("foreign_speaker"); foreign != "" {
+		t.Errorf("a member counts as foreign: %s", foreign)
 	}
 }
 

@@ -85,10 +85,16 @@ func group() advert.Group {
 }
 
 func heard(routerID, priority uint8, addresses ...string) advert.Advertisement {
-	said := advert.Advertisement{RouterID: routerID, Priority: priority}
+	said := advert.Advertisement{RouterID: routerID, Priority: priority, HopLimit: 255}
 	for _, address := range addresses {
 		said.Addresses = append(said.Addresses, netip.MustParseAddr(address))
 	}
+	return said
+}
+
+// routed returns the advertisement after a router.
+func routed(said advert.Advertisement) advert.Advertisement {
+	said.HopLimit = 254
 	return said
 }
 
@@ -103,6 +109,18 @@ func TestClassify(t *testing.T) {
 		heard  advert.Advertisement
 		want   advert.Kind
 	}{
+		"routed": {
+			reason: "keepalived drops the packet", group: unknownPeers, source: "172.23.0.99",
+			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+		"routed, a goodbye": {
+			reason: "keepalived drops the packet", group: unknownPeers, source: "172.23.0.99",
+			heard: routed(heard(51, 0, "172.22.0.2")), want: advert.Foreign},
+		"routed, link-local": {
+			reason: "no list names it", group: group(), source: "fe80::1",
+			heard: routed(heard(51, 100, "fd00:22::2")), want: advert.Foreign},
+		"routed, a peer": {
+			reason: "members may be in different networks", group: group(), source: "172.22.0.12",
+			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Peer},
 		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
 		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: advert.Unrelated},
 		"other group":     {reason: "another group", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},

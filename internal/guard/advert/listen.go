@@ -2,6 +2,7 @@ package advert
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -36,9 +37,13 @@ func Listen(ctx context.Context, device Device, isIPv4 bool, heard func(netip.Ad
 		err := raw.Control(func(descriptor uintptr) { failure = attach(int(descriptor), device, isIPv4) })
 		return errors.Join(err, failure)
 	}}
-	connection, err := config.ListenPacket(ctx, network, everywhere)
+	listener, err := config.ListenPacket(ctx, network, everywhere)
 	if err != nil {
 		return fmt.Errorf("listening to VRRP on %s: %w", device.Name, err)
+	}
+	connection, is := listener.(*net.IPConn)
+	if !is {
+		return fmt.Errorf("listening to VRRP on %s: the connection is a %T", device.Name, listener)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer func() {
@@ -46,27 +51,50 @@ func Listen(ctx context.Context, device Device, isIPv4 bool, heard func(netip.Ad
 			_ = connection.Close()
 		}
 	}()
-	buffer := make([]byte, 1500)
+	buffer, control := make([]byte, 1500), make([]byte, 64)
 	for {
-		size, source, err := connection.ReadFrom(buffer)
+		size, controlSize, _, source, err := connection.ReadMsgIP(buffer, control)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading VRRP from %s: %w", device.Name, err)
 		}
-		address, ok := source.(*net.IPAddr)
-		if !ok {
-			continue
+		from, valid := netip.AddrFromSlice(source.IP)
+		payload, limit := buffer[:size], hopLimit6(control[:controlSize])
+		if isIPv4 {
+			payload, limit = split4(payload)
 		}
-		from, ok := netip.AddrFromSlice(address.IP)
-		if !ok {
-			continue
-		}
-		if parsed, err := Parse(buffer[:size], isIPv4); err == nil {
+		if parsed, err := Parse(payload, isIPv4); err == nil && valid {
+			parsed.HopLimit = limit
 			heard(from.Unmap(), parsed)
 		}
 	}
+}
+
+// split4 returns the payload and the TTL of an IPv4 packet. It returns no payload if the packet is too short.
+func split4(packet []byte) (payload []byte, limit uint8) {
+	const shortest, ttlAt = 20, 8
+	if len(packet) < shortest {
+		return nil, 0
+	}
+	size := 4 * int(packet[0]&0x0f)
+	if size < shortest || size > len(packet) {
+		return nil, 0
+	}
+	return packet[size:], packet[ttlAt]
+}
+
+// hopLimit6 returns the hop limit of an IPv6 packet from its control messages, and 0 if there is none.
+func hopLimit6(control []byte) uint8 {
+	messages, _ := syscall.ParseSocketControlMessage(control)
+	for _, message := range messages {
+		kind := message.Header.Type
+		if message.Header.Level == syscall.IPPROTO_IPV6 && kind == syscall.IPV6_HOPLIMIT && len(message.Data) >= 4 {
+			return uint8(binary.NativeEndian.Uint32(message.Data)) //nolint:gosec // A hop limit is at most 255.
+		}
+	}
+	return 0
 }
 
 func attach(descriptor int, device Device, isIPv4 bool) error {
@@ -79,6 +107,10 @@ func attach(descriptor int, device Device, isIPv4 bool) error {
 		return syscall.SetsockoptIPMreqn(descriptor, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, request)
 	}
 	index := uint32(device.Index) //nolint:gosec // An index is positive.
+	err = syscall.SetsockoptInt(descriptor, syscall.IPPROTO_IPV6, syscall.IPV6_RECVHOPLIMIT, 1)
+	if err != nil {
+		return fmt.Errorf("requesting hop limits: %w", err)
+	}
 	request := &syscall.IPv6Mreq{Multiaddr: group6.As16(), Interface: index}
 	return syscall.SetsockoptIPv6Mreq(descriptor, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP, request)
 }

@@ -2,7 +2,8 @@
 // package only observes which peers advertise, whether the management cluster is alive, and whether a conflicting
 // router uses the virtual router ID or the VIP.
 //
-// The package does not authenticate advertisements, and neither does keepalived: who can forge them can take the VIP.
+// The package does not authenticate advertisements, and neither does keepalived: who can forge them in the network of
+// the VIP can take the VIP.
 // They affect reports, the wait for the silence of the management cluster, which a forged one can only extend, and the
 // term of the VIP, which it can only end.
 package advert
@@ -22,6 +23,9 @@ type Advertisement struct {
 
 	// Addresses that the speaker holds.
 	Addresses []netip.Addr
+
+	// HopLimit of the packet. Routers decrease it. Parse does not set it.
+	HopLimit uint8
 }
 
 var errMalformed = errors.New("not a VRRP advertisement")
