@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +135,40 @@ func TestCableReturns(t *testing.T) {
 	throughout(t, 4*time.Second, "the cable is back", heldBy(b, both...))
 	if again := transitions(b, "backup"); again != lost {
 		t.Errorf("the next holder released the VIP when the cable was plugged in: %s", again)
+	}
+}
+
+// TestPortThatForwardsLate plugs the cable of a standby in. The switch forwards no packets at first, as with the
+// spanning tree protocol. The standby does not take the VIP, so the database of the holder stays.
+func TestPortThatForwardsLate(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a, b := l.addNode("a"), l.addNode("b")
+	both := []*node{a, b}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+	}
+	kept := a.startTermGate(counting)
+	a.start()
+	eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
+	eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
+	b.start()
+	eventually(t, generous, "the second node takes part", b.ready)
+	b.turnPort(false)
+	eventually(t, generous, "the cable is unplugged", func() string { return differs("0", b.file("ironic-ok")) })
+	b.move("br1")
+	b.turnPort(true)
+	throughout(t, 10*time.Second, "the switch forwards no packets", noHolder(b))
+	b.move("br0")
+	eventually(t, generous, "the standby is back", b.ready)
+	throughout(t, 4*time.Second, "the holder keeps the VIP", heldBy(a, both...))
+	if said := kept.said.String(); strings.Count(said, "started") != 1 || kept.runs() != "" {
+		t.Errorf("Ironic of the holder lost its database: %s", said)
 	}
 }
 

@@ -22,6 +22,8 @@ type facts struct {
 	arrivedAt    time.Time
 	doubtedAt    time.Time
 	downSince    time.Time
+	upSince      time.Time
+	wasUp        bool
 	pending      bool
 	ironicWell   bool
 	checkedAt    time.Time
@@ -101,6 +103,12 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	if !seen.Up && (f.seen.Up || f.downSince.IsZero()) {
 		f.downSince = now
 	}
+	// The first carrier of an interface counts as an old one, and so does that of a holder: no advertisement confirms it.
+	f.wasUp = f.wasUp && seen.Index == f.seen.Index
+	if seen.Up && !f.seen.Up && f.wasUp && !f.holding && !f.pending {
+		f.upSince = now
+	}
+	f.wasUp = f.wasUp || seen.Up
 	arrived = slices.ContainsFunc(virtual, func(one netip.Addr) bool {
 		only := []netip.Addr{one}
 		return seen.Has(only) && !f.seen.Has(only)
@@ -211,6 +219,7 @@ type snapshot struct {
 	arrivedAt    time.Time
 	doubtedAt    time.Time
 	downSince    time.Time
+	upSince      time.Time
 	pending      bool
 	ironicWell   bool
 	checkedAt    time.Time
@@ -228,10 +237,18 @@ func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
 	return now.Sub(s.doubtedAt) < 2*interval
 }
 
-// linked returns true if the interface is up, or has been down for less than the time in which other nodes miss the
-// holder.
-func (s snapshot) linked(timers keepalived.Timers, now time.Time) bool {
-	return s.seen.Up || (s.holding || s.pending) && now.Sub(s.downSince) < timers.Tolerated()
+// forwardPatience is the maximum time from a carrier to the first packet: a switch port with the spanning tree protocol
+// forwards no packets for 30 seconds. Meanwhile a node does not hear the VIP holder.
+const forwardPatience = 35 * time.Second
+
+// linked returns true if the interface of the VIP holder is up, or has been down for less than the time in which other
+// nodes miss the holder. On another node it returns true if the interface forwards packets: an advertisement was heard
+// since it is up, or forwardPatience has passed.
+func (s snapshot) linked(timers keepalived.Timers, heard, now time.Time) bool {
+	if s.holding || s.pending {
+		return s.seen.Up || now.Sub(s.downSince) < timers.Tolerated()
+	}
+	return s.seen.Up && (heard.After(s.upSince) || now.Sub(s.upSince) >= forwardPatience)
 }
 
 func (f *facts) snapshot() snapshot {
@@ -239,7 +256,7 @@ func (f *facts) snapshot() snapshot {
 	defer f.mutex.Unlock()
 	return snapshot{
 		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
-		doubtedAt: f.doubtedAt, downSince: f.downSince, pending: f.pending,
+		doubtedAt: f.doubtedAt, downSince: f.downSince, upSince: f.upSince, pending: f.pending,
 		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
 		fitAndArmed: f.fitAndArmed, beat: f.beat, unusable: f.unusable, refusal: f.refusal,
 	}

@@ -70,7 +70,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 		g.facts.setIronic(false, now)
 		well = false
 	}
-	fit := !divided && current.linked(member.Timers(settings), now) &&
+	fit := !divided && g.isLinked(settings, current, now) &&
 		policy.Fit(settings.Standby, well, current.holding, now.Sub(current.holdingSince))
 	decision := policy.Decide(g.observePolicy(settings, current, now))
 	if decision != g.decision {
@@ -115,12 +115,17 @@ func (g *guard) isDivided(settings vip.NodeSettings, current snapshot) bool {
 	return settings.Role == vip.ControlPlane && current.holding && g.ledger.ConflictHeard().After(election)
 }
 
+// isLinked returns true if the node sends and receives packets, or will do so before other nodes miss it.
+func (g *guard) isLinked(settings vip.NodeSettings, current snapshot, now time.Time) bool {
+	return current.linked(member.Timers(settings), g.ledger.HolderHeard(), now)
+}
+
 // recordSilence counts silence only while the interface can receive advertisements. It stores a silence that was long
 // enough, so that it survives a restart of the guard.
 func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now time.Time) {
 	limit := time.Duration(settings.TakeoverAfterSilence)
 	silent := limit > 0 && g.ledger.Silence(now) >= limit
-	if !current.linked(member.Timers(settings), now) {
+	if !g.isLinked(settings, current, now) {
 		g.ledger.CannotHear(now, limit)
 	}
 	_, err := os.Stat(g.silenceFile())

@@ -112,8 +112,12 @@ func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.D
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
-	switch {
-	case !g.facts.snapshot().linked(member.Timers(settings), time.Now()):
+	current, now := g.facts.snapshot(), time.Now()
+	switch isLinked := g.isLinked(settings, current, now); {
+	case !isLinked && current.seen.Up:
+		return &health.Failure{Reason: "InterfaceJustUp", Cause: fmt.Errorf("interface %s is up and has received no "+
+			"advertisement of the VIP holder yet; waiting for one, for %s at most", settings.Interface, forwardPatience)}
+	case !isLinked:
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !checksIronic(settings):
 		return nil

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"log/slog"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -45,6 +46,51 @@ func TestLeaseInterval(t *testing.T) {
 		if interval := leaseInterval(timers); 3*interval > timers.Tolerated() {
 			t.Errorf("%+v: renewed after %s, and too late after %s", timers, interval, timers.Tolerated())
 		}
+	}
+}
+
+// TestLinked changes the carrier of an interface. A switch port may forward packets later than it has a carrier.
+func TestLinked(t *testing.T) {
+	timers := keepalived.Timers{Interval: time.Second}
+	begin := time.Unix(1000, 0)
+	virtual := []netip.Addr{netip.MustParseAddr("172.22.0.2")}
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	up, down := address.Interface{Index: 1, Up: true}, address.Interface{Index: 1}
+	holder := up
+	holder.Addresses = []netip.Prefix{netip.MustParsePrefix("172.22.0.2/24")}
+	pulled := holder
+	pulled.Up = false
+	const patience = int(forwardPatience / time.Second)
+	for name, test := range map[string]struct {
+		reason string
+		// seen is one observation each second.
+		seen       []address.Interface
+		heard, now int
+		want       bool
+	}{
+		"from the start":   {"the guard restarts", []address.Interface{up}, -1, 0, true},
+		"no interface":     {"the guard waits", []address.Interface{{}}, -1, 0, false},
+		"appears":          {"an interface without an observed loss of its carrier", []address.Interface{{}, down, up}, -1, 2, true},
+		"appears again":    {"another interface of the same name", []address.Interface{up, {}, down, up}, -1, 3, true},
+		"down":             {"the cable is unplugged", []address.Interface{up, down}, 0, 1, false},
+		"up again":         {"the port may not forward packets", []address.Interface{up, down, up}, 0, 2, false},
+		"up again, silent": {"there is no holder", []address.Interface{up, down, up}, 0, 1 + patience, false},
+		"up for long":      {"the port forwards packets", []address.Interface{up, down, up}, 0, 2 + patience, true},
+		"up and heard":     {"the port forwards packets", []address.Interface{up, down, up}, 3, 3, true},
+		"holder, down":     {"other nodes do not miss it yet", []address.Interface{holder, pulled}, -1, 2, true},
+		"holder, missed":   {"another node takes the VIP", []address.Interface{holder, pulled}, -1, 3, false},
+		"holder, up again": {"the VIP stayed", []address.Interface{holder, pulled, holder}, -1, 2, true},
+		"up, VIP left":     {"the VIP may return", []address.Interface{holder, pulled, holder, up}, -1, 3, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts()
+			for i, seen := range test.seen {
+				f.setSeen(seen, virtual, at(i))
+			}
+			if got := f.snapshot().linked(timers, at(test.heard), at(test.now)); got != test.want {
+				t.Errorf("%s: got %v", test.reason, got)
+			}
+		})
 	}
 }
 
