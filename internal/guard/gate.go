@@ -87,6 +87,9 @@ type passage struct {
 	// patience is the patience of the term, for the watcher of the interface.
 	patience atomic.Int64
 
+	// unseen is true if the interface could not be observed before the next observation.
+	unseen atomic.Bool
+
 	// device is the last name in InterfaceFile, a string.
 	device atomic.Value
 }
@@ -130,7 +133,7 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 }
 
 // watch reports observations of the interface. While the interface cannot be observed, it counts as one without the
-// VIP: the program is stopped, and continues if the VIP was kept.
+// VIP: the program is stopped, and continues if the VIP was kept and the guard does not end the term.
 func (p *passage) watch(ctx context.Context, device string, changed func(address.Interface)) {
 	isBlind := false
 	var seen address.Interface
@@ -146,10 +149,11 @@ func (p *passage) watch(ctx context.Context, device string, changed func(address
 		err := address.Watcher{
 			Interface: device, Virtual: p.Virtual,
 			Patience: func() time.Duration { return time.Duration(p.patience.Load()) },
-			Before:   seen, Changed: observed, Renewed: observed,
+			Before:   seen, Gap: isBlind, Changed: observed, Renewed: observed,
 		}.Run(ctx)
 		if err != nil && !isBlind {
 			isBlind = true
+			p.unseen.Store(true)
 			p.log.Error("Cannot see the interface", "interface", device, "error", err)
 			changed(address.Interface{})
 		}
@@ -160,6 +164,9 @@ func (p *passage) watch(ctx context.Context, device string, changed func(address
 // change compares an observation with the last one.
 func (p *passage) change(now address.Interface) error {
 	p.seen = now
+	if now.Index != 0 && p.unseen.Swap(false) {
+		p.life.doubtUntil = time.Now().Add(p.life.read.Patience)
+	}
 	if p.UntilLost {
 		p.enterLease(now)
 		if p.life.began {

@@ -56,6 +56,10 @@ type life struct {
 	// clock computes the age of leases. renewed is the last renewal of the VIP.
 	clock   address.Clock
 	renewed time.Time
+
+	// doubtUntil is when the VIP counts as kept again after the gate could not observe the interface. A guard that saw a
+	// late renewal has ended or confirmed the term by then.
+	doubtUntil time.Time
 }
 
 // again returns a channel that fires when a decision may be due without a change of the interface.
@@ -70,9 +74,10 @@ func (l *life) again(interval time.Duration) <-chan time.Time {
 	}
 }
 
-// isStale returns true if the lease of the VIP was not renewed for so long that another node may hold it soon.
+// isStale returns true if the lease of the VIP was not renewed for so long that another node may hold it soon, or if
+// the gate does not know.
 func (l *life) isStale(now time.Time) bool {
-	return l.read.Patience > 0 && now.Sub(l.renewed) >= l.read.Patience+staleMargin
+	return now.Before(l.doubtUntil) || l.read.Patience > 0 && now.Sub(l.renewed) >= l.read.Patience+staleMargin
 }
 
 // enterLease records the renewal of the lease, also if this process or the node was stopped meanwhile.

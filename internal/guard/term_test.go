@@ -430,21 +430,66 @@ func TestGateWithoutDescriptors(t *testing.T) {
 	n := newLab(t).addNode("n")
 	g := n.startTermGate(counting)
 	g.begins()
-	var before unix.Rlimit
-	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, nil, &before))
-	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}, nil))
-	link, err := n.links.LinkByName("eth0")
-	must(t, err)
-	other, err := netlink.ParseAddr("172.22.0.3/24")
-	must(t, err)
-	must(t, n.links.AddrAdd(link, other))
-	eventually(t, generous, "the gate is blind", g.frozen)
+	sees := g.blind()
 	throughout(t, time.Second, "the gate stays blind", g.frozen)
-	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &before, nil))
+	sees()
 	eventually(t, generous, "the VIP was on the node all the time", g.runs)
 	g.leave()
 	eventually(t, generous, "the gate sees that the VIP leaves", g.frozen)
 	if count := strings.Count(g.said.String(), "started"); count != 1 {
 		t.Errorf("the program was started %d times: %s", count, g.said)
 	}
+}
+
+// TestGateWithoutDescriptorsForLong has a gate that cannot observe the VIP for longer than the other nodes tolerate.
+// The lease is renewed meanwhile.
+func TestGateWithoutDescriptorsForLong(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second
+	for name, isOver := range map[string]bool{"the term continues": false, "the term ends": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newLab(t).addNode("n")
+			g := n.startTermGate(counting)
+			eventually(t, generous, "the program starts", g.says("started"))
+			n.lease()
+			before, _ := n.observe().Renewed(virtuals)
+			said := term.Record{Term: 1, Stamp: before, Patience: patience}
+			n.record(said)
+			eventually(t, generous, "the gate has read the term", g.says("The term of the VIP began"))
+			sees := g.blind()
+			n.renewing(2*patience, patience/8, g.frozen)
+			if isOver {
+				n.record(term.Record{Patience: patience})
+			}
+			sees()
+			if isOver {
+				g.isKilled(time.Now())
+				return
+			}
+			left := "the program is stopped"
+			for began := time.Now(); left != "" && time.Since(began) < term.Grace; {
+				n.renewing(patience/8, patience/8, func() string { return "" })
+				left = g.runs()
+			}
+			n.renewing(time.Second, patience/8, g.runs)
+			if count := strings.Count(g.said.String(), "started"); count != 1 {
+				t.Errorf("the program was started %d times: %s", count, g.said)
+			}
+		})
+	}
+}
+
+// blind takes the descriptors of the gate, and returns a function that gives them back.
+func (g *gated) blind() (sees func()) {
+	t := g.lab.t
+	var before unix.Rlimit
+	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, nil, &before))
+	must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: before.Max}, nil))
+	link, err := g.links.LinkByName("eth0")
+	must(t, err)
+	other, err := netlink.ParseAddr("172.22.0.3/24")
+	must(t, err)
+	must(t, g.links.AddrAdd(link, other))
+	eventually(t, generous, "the gate is blind", g.frozen)
+	return func() { must(t, unix.Prlimit(g.process.Pid, unix.RLIMIT_NOFILE, &before, nil)) }
 }

@@ -41,6 +41,9 @@ type Watcher struct {
 	// Before is the last observation, perhaps of another Watcher. It is empty if there was none.
 	Before Interface
 
+	// Gap is true if renewals since Before were not observed. They do not count as late.
+	Gap bool
+
 	// Changed receives the first observation and one after each change of the interface or its addresses. It does not
 	// receive renewals and changes of other interfaces, which are frequent.
 	Changed func(Interface)
@@ -58,7 +61,7 @@ func (w Watcher) Run(ctx context.Context) error {
 	}
 	defer events.close()
 	defer context.AfterFunc(ctx, events.close)()
-	before, missed := w.Before, true
+	before, missed, isGap := w.Before, true, w.Gap
 	for ctx.Err() == nil {
 		// The socket queues all events from here on.
 		seen, err := Observe(w.Interface)
@@ -68,7 +71,11 @@ func (w Watcher) Run(ctx context.Context) error {
 		if !missed {
 			seen = seen.withLeases(before)
 		}
-		seen = seen.following(before, w.Virtual, w.patience())
+		patience := w.patience()
+		if isGap {
+			isGap, patience = false, 0
+		}
+		seen = seen.following(before, w.Virtual, patience)
 		w.Changed(seen)
 		missed, err = events.await(func(event syscall.NetlinkMessage) bool {
 			if seen.lacks(event, w.Interface) {
