@@ -60,7 +60,9 @@ func (g *guard) reportSpeakers(now time.Time) {
 		}
 	}
 	for _, known := range g.foreign {
-		if !slices.Contains(speakers, known) {
+		// A speaker that changes its priority stays.
+		stays := func(speaker advert.ForeignSpeaker) bool { return speaker.Source == known.Source }
+		if !slices.ContainsFunc(speakers, stays) {
 			g.log.Info("The other VRRP speaker is gone", "source", known.Source, "collision", known.Collision)
 			g.facts.foreign.DeleteLabelValues(known.Source.String())
 		}

@@ -1,0 +1,46 @@
+package guard
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+)
+
+// TestForeignSpeakerChanges has a foreign speaker that changes its priority. The metric stays until the speaker is
+// gone.
+func TestForeignSpeakerChanges(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	virtual := []netip.Addr{netip.MustParseAddr("172.22.0.2")}
+	g := &guard{log: slog.New(slog.DiscardHandler), facts: newFacts(), ledger: advert.NewLedger(now)}
+	for _, priority := range []uint8{5, 6, 7} {
+		g.ledger.Record(now, advert.Group{RouterID: 51, Virtual: virtual}, netip.MustParseAddr("172.22.0.99"),
+			advert.Advertisement{RouterID: 51, Priority: priority, Addresses: virtual, HopLimit: 255})
+		g.reportSpeakers(now)
+		if count := reported(t, g); count != 1 {
+			t.Errorf("%d foreign speakers are reported at priority %d, want 1", count, priority)
+		}
+	}
+	g.reportSpeakers(now.Add(time.Hour))
+	if count := reported(t, g); count != 0 {
+		t.Errorf("%d foreign speakers are reported after an hour of silence", count)
+	}
+}
+
+// reported returns the number of foreign speakers in the metrics.
+func reported(t *testing.T, g *guard) (count int) {
+	t.Helper()
+	families, err := g.facts.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == metricPrefix+"foreign_speaker" {
+			count += len(family.GetMetric())
+		}
+	}
+	return count
+}
