@@ -22,12 +22,20 @@ type Debounce struct {
 	// good counts the consecutive successful checks, bad the failed ones since the last success. Slow ones are neither.
 	good, bad int
 
-	// last is the time of the last successful check.
+	// last is the time of the last successful check, or of the arrival of the VIP with a healthy Ironic.
 	last time.Time
+
+	// held is true if the node held the VIP at the last check.
+	held bool
 }
 
 // Add adds the result of a check that ended now, and whether the node holds the VIP. It returns the verdict.
 func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
+	if holding && !d.held && d.well {
+		// A node without the VIP may be slow for longer than its holder.
+		d.last = now
+	}
+	d.held = holding
 	switch {
 	case failure == nil:
 		d.good, d.bad, d.last = d.good+1, 0, now

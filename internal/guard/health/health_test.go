@@ -424,3 +424,24 @@ func TestIsSlow(t *testing.T) {
 		t.Error("a check that succeeded is slow")
 	}
 }
+
+// TestDebounceOfANewHolder has a slow Ironic whose node takes the VIP.
+func TestDebounceOfANewHolder(t *testing.T) {
+	t.Parallel()
+	start, slow := time.Unix(1000, 0), &health.Failure{Reason: "Slow"}
+	var debounce health.Debounce
+	debounce.Resume(start)
+	for _, test := range []struct {
+		after         time.Duration
+		holding, want bool
+	}{
+		{health.Patience - time.Second, false, true},
+		{health.Patience + time.Second, true, true},
+		{2*health.Patience + time.Second - 1, true, true},
+		{2*health.Patience + time.Second, true, false},
+	} {
+		if got := debounce.Add(slow, start.Add(test.after), test.holding); got != test.want {
+			t.Errorf("after %s: got %v", test.after, got)
+		}
+	}
+}
