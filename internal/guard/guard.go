@@ -77,6 +77,9 @@ type guard struct {
 	choice vip.NodeSettings
 	chosen string
 
+	// answered is true if the facts have the answer of the Node to the annotation of the settings.
+	answered bool
+
 	// peers is the value of the peers annotation of the Node, a string. Nil before it was read.
 	peers atomic.Value
 
@@ -301,6 +304,7 @@ func (g *guard) reset(next vip.NodeSettings) {
 	}
 	if old.ArmedAnnotation != next.ArmedAnnotation || old.Files.Kubeconfig != next.Files.Kubeconfig {
 		g.facts.setAnnotation("")
+		g.answered = false
 	}
 	if old.Files.State != next.Files.State {
 		for _, name := range []string{track.IronicOK, track.Armed, track.Holder} {

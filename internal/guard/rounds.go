@@ -252,9 +252,14 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		Annotation: settings.ArmedAnnotation.Name,
 		Yes:        settings.ArmedAnnotation.Value,
 		Peers:      vip.PeersAnnotation,
-		Caches:     []string{filepath.Join(g.options.Cache, cache), inState(settings, cache)},
+		// The state directory is empty after a reboot. Before, its answer is not older than that on a disk that may be
+		// read-only.
+		Caches: []string{inState(settings, cache), filepath.Join(g.options.Cache, cache)},
 	}
 	cached := reader.Cached()
+	if g.answered {
+		cached.Armed = g.facts.snapshot().annotation
+	}
 	if peers, known := g.peers.Load().(string); known {
 		// A cache that cannot be written has an older answer.
 		cached.Peers = peers
@@ -280,6 +285,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 
 func (g *guard) enterAnswer(said node.Said) {
 	g.facts.setAnnotation(said.Armed)
+	g.answered = true
 	notify(g.update)
 	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
 		notify(g.reread)
