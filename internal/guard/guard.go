@@ -347,8 +347,9 @@ func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now t
 	}
 }
 
-// logOnce logs an error of a kind when it differs from the last one, and its end when it is nil.
-func (g *guard) logOnce(kind, message string, err error) {
+// logOnce logs an error of a kind when it differs from the last one, and its end when it is nil. It returns true at the
+// end of an error.
+func (g *guard) logOnce(kind, message string, err error) (ended bool) {
 	g.saidMutex.Lock()
 	defer g.saidMutex.Unlock()
 	before := g.said[kind]
@@ -356,8 +357,10 @@ func (g *guard) logOnce(kind, message string, err error) {
 	case err == nil && before != "":
 		delete(g.said, kind)
 		g.log.Info("No longer: " + message)
+		return true
 	case err != nil && err.Error() != before:
 		g.said[kind] = err.Error()
 		g.log.Error(message, "error", err)
 	}
+	return false
 }

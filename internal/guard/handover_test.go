@@ -33,7 +33,7 @@ func (n *node) captureVRRP() *capture {
 	go func() {
 		ended <- within(n.space, func() error {
 			device := advert.Device{Name: "eth0", Index: int32(link.Attrs().Index)}
-			return advert.Listen(ctx, device, true, func(source netip.Addr, heard advert.Advertisement) {
+			return advert.Listen(ctx, device, true, func() {}, func(source netip.Addr, heard advert.Advertisement) {
 				said.mutex.Lock()
 				defer said.mutex.Unlock()
 				said.heard = append(said.heard, fmt.Sprintf("%s priority %d", source, heard.Priority))

@@ -165,7 +165,9 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	defer listeners.Wait()
 	listening, stop := 0, context.CancelFunc(func() {})
 	defer func() { stop() }()
+	const kind, message = "interface", "Cannot watch the interface"
 	changed := func(seen address.Interface) {
+		g.logOnce(kind, message, nil)
 		before := g.facts.snapshot().seen
 		moved, arrived := g.facts.setSeen(seen, virtualAddresses(settings), time.Now())
 		if moved {
@@ -201,7 +203,9 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 			Patience: member.Timers(settings).Tolerated, Before: g.facts.snapshot().seen,
 			Changed: changed, Renewed: g.facts.setRenewed,
 		}.Run(ctx)
-		g.logOnce("interface", "Cannot watch the interface", err)
+		if err != nil {
+			g.logOnce(kind, message, err)
+		}
 		pause(ctx, listenPause)
 	}
 }

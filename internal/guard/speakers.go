@@ -16,14 +16,33 @@ import (
 func (g *guard) listen(ctx context.Context, settings vip.NodeSettings, index int, isIPv4 bool) {
 	//nolint:gosec // The kernel keeps an index in 31 bits.
 	device := advert.Device{Name: settings.Interface, Index: int32(index)}
-	for ctx.Err() == nil {
-		err := advert.Listen(ctx, device, isIPv4, func(source netip.Addr, heard advert.Advertisement) {
+	family := "IPv6"
+	if isIPv4 {
+		family = "IPv4"
+	}
+	g.keepListening(ctx, time.Duration(settings.TakeoverAfterSilence), family, func(ready func()) error {
+		return advert.Listen(ctx, device, isIPv4, ready, func(source netip.Addr, heard advert.Advertisement) {
 			g.ledger.Record(time.Now(), groupOf(settings, g.facts.snapshot().seen), source, heard)
 		})
-		g.logOnce("listen", "Cannot listen to VRRP", err)
+	})
+}
+
+// keepListening repeats a function that listens until it fails or the context ends. The function calls ready when it
+// listens. limit is that of the silence of the management cluster.
+func (g *guard) keepListening(
+	ctx context.Context, limit time.Duration, family string, listen func(ready func()) error,
+) {
+	kind, message := "listen "+family, "Cannot listen to VRRP over "+family
+	for ctx.Err() == nil {
+		err := listen(func() {
+			if g.logOnce(kind, message, nil) {
+				g.ledger.CannotHear(time.Now(), limit)
+			}
+		})
 		if err != nil {
+			g.logOnce(kind, message, err)
 			// A deaf node must not count silence.
-			g.ledger.CannotHear(time.Now(), time.Duration(settings.TakeoverAfterSilence))
+			g.ledger.CannotHear(time.Now(), limit)
 		}
 		pause(ctx, listenPause)
 	}

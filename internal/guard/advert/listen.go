@@ -25,9 +25,11 @@ type Device struct {
 	Index int32
 }
 
-// Listen calls the function for each advertisement that arrives on the interface. It blocks until the context ends.
-// It requires CAP_NET_RAW.
-func Listen(ctx context.Context, device Device, isIPv4 bool, heard func(netip.Addr, Advertisement)) error {
+// Listen calls ready when it listens, and heard for each advertisement that arrives on the interface. It blocks until the
+// context ends or an error occurs. It requires CAP_NET_RAW.
+func Listen(
+	ctx context.Context, device Device, isIPv4 bool, ready func(), heard func(netip.Addr, Advertisement),
+) error {
 	network, everywhere := "ip6:112", "::"
 	if isIPv4 {
 		network, everywhere = "ip4:112", "0.0.0.0"
@@ -51,6 +53,7 @@ func Listen(ctx context.Context, device Device, isIPv4 bool, heard func(netip.Ad
 			_ = connection.Close()
 		}
 	}()
+	ready()
 	buffer, control := make([]byte, 1500), make([]byte, 64)
 	for {
 		size, controlSize, _, source, err := connection.ReadMsgIP(buffer, control)
