@@ -128,29 +128,31 @@ func nodeName(environment Environment) string {
 
 // place names the VIPs and their interface.
 type place struct {
-	settings, device, deviceFile, addresses, state string
+	device, deviceFile, addresses, state string
 }
 
 func (p *place) add(flags *flag.FlagSet) {
-	flags.StringVar(&p.settings, "settings", DefaultSettings, "file of the settings")
-	flags.StringVar(&p.device, "interface", "", "network interface that replaces the settings")
+	flags.StringVar(&p.device, "interface", "", "network interface of the VIPs")
 	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard "+
 		"of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
-	flags.StringVar(&p.addresses, "addresses", "", "comma-separated addresses that replace the settings")
-	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP, if the settings name none")
+	flags.StringVar(&p.addresses, "addresses", "", "comma-separated VIPs, of which one is sufficient")
+	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP")
+}
+
+// check returns an error if flags are missing or exclude each other.
+func (p *place) check() error {
+	switch {
+	case p.device != "" && p.deviceFile != "":
+		return errors.New("give --interface or --interface-file, not both")
+	case p.device == "" && p.deviceFile == "" || p.addresses == "":
+		return errors.New("--interface or --interface-file, and --addresses are required")
+	default:
+		return nil
+	}
 }
 
 // find sets the VIPs and their interface in the gate.
-func (p *place) find(environment Environment, gate *Gate) error {
-	if p.device == "" && p.deviceFile == "" || p.addresses == "" {
-		settings, err := loadSettings(Options{Settings: p.settings, State: p.state, Getenv: environment.Getenv})
-		gate.Interface, gate.Virtual = settings.Interface, virtualAddresses(settings)
-		gate.Term = inState(settings, track.Term)
-		if settings.Interface == "" {
-			gate.InterfaceFile = inState(settings, track.Interface)
-		}
-		return err
-	}
+func (p *place) find(gate *Gate) error {
 	gate.Interface, gate.InterfaceFile, gate.Term = p.device, p.deviceFile, filepath.Join(p.state, track.Term)
 	for text := range strings.SplitSeq(p.addresses, ",") {
 		address, err := netip.ParseAddr(text)
@@ -186,7 +188,10 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 		return exitUsage, errors.New("--while-vip, --until-lost or both are required, or --until-lost=false without a " +
 			"guard, and the program after --")
 	}
-	if err := where.find(environment, &gate); err != nil {
+	if err := where.check(); err != nil {
+		return exitUsage, err
+	}
+	if err := where.find(&gate); err != nil {
 		return exitFailure, err
 	}
 	var err error

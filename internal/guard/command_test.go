@@ -35,7 +35,10 @@ func TestMainReturnsErrors(t *testing.T) {
 		"gate without program":  {arguments: []string{"gate", "--while-vip"}, code: 2, says: "program"},
 		"gate, no such program": {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=10.9.8.7", "--", "/no/such"}, code: 1, says: "/no/such"},
 		"gate, no address":      {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=here", "--", "true"}, code: 1, says: "192.0.2.2"},
-		"gate, no settings":     {arguments: []string{"gate", "--while-vip", "--settings=/no/such", "--", "true"}, code: 1, says: "PROVISIONING_IP"},
+		"gate, no flags":        {arguments: []string{"gate", "--while-vip", "--", "true"}, code: 2, says: "--addresses are required"},
+		"gate, no interface":    {arguments: []string{"gate", "--while-vip", "--addresses=10.9.8.7", "--", "true"}, code: 2, says: "--interface-file"},
+		"gate, no addresses":    {arguments: []string{"gate", "--while-vip", "--interface=lo", "--", "true"}, code: 2, says: "--addresses are required"},
+		"gate, two interfaces":  {arguments: []string{"gate", "--while-vip", "--interface=lo", "--interface-file=/no", "--addresses=10.9.8.7", "--", "true"}, code: 2, says: "not both"},
 		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
 		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
 		"no answer":             {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
@@ -56,25 +59,6 @@ func TestMainReturnsErrors(t *testing.T) {
 	}
 	if code, said := command(nil, "gate", "--help"); code != 0 || !strings.Contains(said, "-while-vip") {
 		t.Errorf("help: code %d, said %q", code, said)
-	}
-}
-
-func TestInvalidEnvironment(t *testing.T) {
-	t.Parallel()
-	for name, variables := range map[string]map[string]string{
-		"PROVISIONING_IP is":   {"PROVISIONING_IP": "here"},
-		"PROVISIONING_CIDR is": {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "10.0.0.0/8"},
-		`"33"`:                 {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "33"},
-		`"x"`:                  {"PROVISIONING_IP": "fd00::2", "PROVISIONING_CIDR": "x"},
-	} {
-		code, said := command(variables, "gate", "--until-lost", "--settings=/no/such", "--", "true")
-		if code != 1 || !strings.Contains(said, name) {
-			t.Errorf("%v: code %d, said %q", variables, code, said)
-		}
-	}
-	good := map[string]string{"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "172.22.0.0/24", "PROVISIONING_INTERFACE": "lo"}
-	if code, said := command(good, "gate", "--until-lost", "--settings=/no/such", "--", "true"); code != 0 {
-		t.Errorf("code %d, said %q", code, said)
 	}
 }
 

@@ -50,8 +50,9 @@ func (n *node) serveDHCP(program string) {
 	must(t, os.MkdirAll(n.path("dhcp"), 0o755))
 	n.write("etc/dnsmasq.conf", strings.ReplaceAll(string(content), ironic.StateDirectory, n.path("dhcp")))
 	guard := n.process
-	ended := n.run("gate", "--while-vip", "--settings="+n.path("etc", "guard.json"), "--",
-		program, "--no-daemon", "--tftp-root="+n.path("dhcp"), "--conf-file="+n.path("etc", "dnsmasq.conf"))
+	ended := n.run(slices.Concat([]string{"gate", "--while-vip"}, n.place(), []string{
+		"--", program, "--no-daemon", "--tftp-root=" + n.path("dhcp"), "--conf-file=" + n.path("etc", "dnsmasq.conf"),
+	})...)
 	gate := n.process
 	n.process = guard
 	t.Cleanup(func() {

@@ -112,6 +112,17 @@ type gated struct {
 	err error
 }
 
+// place returns the flags of a gate for the VIPs of the settings.
+func (n *node) place() []string {
+	var addresses []string
+	for _, virtual := range n.settings.VirtualIPs {
+		addresses = append(addresses, virtual.Address.String())
+	}
+	return []string{
+		"--interface=" + n.settings.Interface, "--addresses=" + strings.Join(addresses, ","), "--state=" + n.path("run"),
+	}
+}
+
 // startGate runs a shell behind a gate. In a container the gate is process 1, with the permissions of Ironic.
 func (n *node) startGate(container bool, script string, flags ...string) *gated {
 	n.lab.t.Helper()

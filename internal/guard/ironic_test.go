@@ -163,8 +163,8 @@ func (n *node) startBareIronic() {
 
 // startKubelet returns before Ironic answers. The kubelet ends with the test.
 func (n *node) startKubelet(root string) {
-	k := n.newKubelet(root, n.lab.binary, "gate", "--until-lost", "--settings="+n.path("etc", "guard.json"),
-		"--again=IRONIC_SKIP_DBSYNC=true", "--")
+	gate := append([]string{n.lab.binary, "gate", "--until-lost", "--again=IRONIC_SKIP_DBSYNC=true"}, n.place()...)
+	k := n.newKubelet(root, append(gate, "--")...)
 	k.start()
 	n.images = n.startImages()
 }

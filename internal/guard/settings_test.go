@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,32 @@ func TestSettingsThatChangeWhileTheGuardRestarts(t *testing.T) {
 	defer cancel()
 	if got := g.awaitSettings(ctx); got.Interface != "eth1" {
 		t.Errorf("the guard continues with interface %s", got.Interface)
+	}
+}
+
+// TestInvalidEnvironment has variables instead of a settings file.
+func TestInvalidEnvironment(t *testing.T) {
+	t.Parallel()
+	load := func(variables map[string]string) error {
+		_, err := loadSettings(Options{
+			Settings: "/no/such", Getenv: func(name string) string { return variables[name] },
+		})
+		return err
+	}
+	for text, variables := range map[string]map[string]string{
+		"set PROVISIONING_IP":  {},
+		"PROVISIONING_IP is":   {"PROVISIONING_IP": "here"},
+		"PROVISIONING_CIDR is": {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "10.0.0.0/8"},
+		`"33"`:                 {"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "33"},
+		`"x"`:                  {"PROVISIONING_IP": "fd00::2", "PROVISIONING_CIDR": "x"},
+	} {
+		if err := load(variables); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v", variables, err)
+		}
+	}
+	good := map[string]string{"PROVISIONING_IP": "172.22.0.2", "PROVISIONING_CIDR": "172.22.0.0/24"}
+	if err := load(good); err != nil {
+		t.Error(err)
 	}
 }
 
