@@ -99,18 +99,26 @@ func prefixLength(address netip.Addr, text string) (int, error) {
 	return length, nil
 }
 
-// withPeers adds addresses to a sorted list of peers. After an error the list is unchanged.
-func withPeers(peers []netip.Addr, text string) ([]netip.Addr, error) {
+// withPeers adds addresses to a sorted list of peers of VIPs. After an error the list is unchanged.
+func withPeers(peers, virtual []netip.Addr, text string) ([]netip.Addr, error) {
 	all := slices.Clone(peers)
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		address, err := netip.ParseAddr(word)
-		if err != nil || !address.IsGlobalUnicast() || address.Zone() != "" {
-			return peers, fmt.Errorf("%q is not the address of a node; write addresses like 192.0.2.21,192.0.2.22", word)
+		if err != nil || !isOfNode(address, virtual) {
+			return peers, fmt.Errorf("%q is not the address of a node; write addresses like 192.0.2.21,192.0.2.22 of the "+
+				"IP families of the VIPs %v", word, virtual)
 		}
 		all = append(all, address)
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all), nil
+}
+
+// isOfNode returns true if a node can have the address as its own one, beside the VIPs.
+func isOfNode(address netip.Addr, virtual []netip.Addr) bool {
+	hasFamily := slices.ContainsFunc(virtual, func(one netip.Addr) bool { return one.Is4() == address.Is4() })
+	return hasFamily && address.IsGlobalUnicast() && address.Zone() == "" && !address.Is4In6() &&
+		!slices.Contains(virtual, address)
 }
 
 // checksIronic returns true if the settings name an Ironic to check.

@@ -93,11 +93,16 @@ func TestWithPeers(t *testing.T) {
 		return addresses
 	}
 	before := parse("172.22.0.10", "172.22.0.21")
+	virtual := parse("172.22.0.2", "fd00::2")
 	for name, test := range map[string]struct {
 		reason, text string
 		want         []netip.Addr
 		failed       bool
+		onlyIPv4     bool
 	}{
+		"VIP":       {reason: "a VIP is no node", text: "172.22.0.22,172.22.0.2", want: before, failed: true},
+		"mapped":    {reason: "a node has a plain IPv4 address", text: "::ffff:172.22.0.22", want: before, failed: true},
+		"family":    {reason: "no VIP has this family", text: "fd00::22", want: before, failed: true, onlyIPv4: true},
 		"nothing":   {reason: "no annotation", want: before},
 		"one":       {reason: "a further node", text: "172.22.0.22", want: parse("172.22.0.10", "172.22.0.21", "172.22.0.22")},
 		"both":      {reason: "of two families", text: "fd00::22, 172.22.0.9", want: parse("172.22.0.9", "172.22.0.10", "172.22.0.21", "fd00::22")},
@@ -107,7 +112,11 @@ func TestWithPeers(t *testing.T) {
 		"multicast": {reason: "a multicast address is no node", text: "224.0.0.18", want: before, failed: true},
 		"zone":      {reason: "keepalived has no zones", text: "fd00::22%eth0", want: before, failed: true},
 	} {
-		got, err := withPeers(before, test.text)
+		vips := virtual
+		if test.onlyIPv4 {
+			vips = virtual[:1]
+		}
+		got, err := withPeers(before, vips, test.text)
 		if (err != nil) != test.failed {
 			t.Errorf("%s: %v", name, err)
 		}
