@@ -26,6 +26,9 @@ const (
 
 	// downloadGrace is the time for the program to exit.
 	downloadGrace = 5 * time.Second
+
+	// downloadPatience is the maximum time without a change of the downloaded files.
+	downloadPatience = 5 * time.Minute
 )
 
 // download runs a program until the files that Ironic requires exist.
@@ -50,6 +53,9 @@ type download struct {
 	// leaves files. Otherwise the attempts fill the disk of the node. Empty means none.
 	scratch string
 
+	// patience is the maximum time in which the files of the scratch directory do not change. Zero means no limit.
+	patience time.Duration
+
 	command []string
 	pause   time.Duration
 	log     *slog.Logger
@@ -57,7 +63,7 @@ type download struct {
 
 // downloadCommand runs before Ironic starts, in the image of the downloader.
 func downloadCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
-	d := download{pause: downloadPause, log: environment.logger()}
+	d := download{pause: downloadPause, patience: downloadPatience, log: environment.logger()}
 	flags := newFlags("download", environment)
 	several(flags, "image", "absolute path of a file that the program creates", &d.images)
 	several(flags, "sha256", "SHA-256 of the file at the same position; none, or one for each file", &d.sums)
@@ -213,6 +219,11 @@ func (d download) attempt(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if d.scratch != "" && d.patience > 0 {
+		go d.endStalled(ctx, cancel)
+	}
 	//nolint:gosec // The program is the one that the manifest of the pod names.
 	command := exec.CommandContext(ctx, d.command[0], d.command[1:]...)
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
@@ -220,9 +231,49 @@ func (d download) attempt(ctx context.Context) error {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
 	command.WaitDelay = downloadGrace
 	if err := command.Run(); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
 		return fmt.Errorf("running %s: %w", d.command[0], err)
 	}
 	return nil
+}
+
+// endStalled cancels an attempt that does not change the files of the scratch directory. It blocks until the context
+// ends.
+func (d download) endStalled(ctx context.Context, cancel context.CancelCauseFunc) {
+	ticks := time.NewTicker(d.patience / 10)
+	defer ticks.Stop()
+	before, since := d.scratchSize(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		switch size := d.scratchSize(); {
+		case size != before:
+			before, since = size, time.Now()
+		case time.Since(since) >= d.patience:
+			cancel(fmt.Errorf("the files in %s have not changed for %s", d.scratch, d.patience))
+			return
+		}
+	}
+}
+
+// scratchSize returns the size of all files in the scratch directory. It ignores files that the program removes
+// meanwhile.
+func (d download) scratchSize() (size int64) {
+	_ = filepath.WalkDir(d.scratch, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // The program has removed the file.
+		}
+		if info, err := entry.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 // sweep empties the scratch directory.

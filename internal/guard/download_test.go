@@ -30,6 +30,9 @@ type ramdiskServer struct {
 
 	// truncates ends the connection after half of the archive.
 	truncates atomic.Bool
+
+	// stalls keeps the connection open after half of the archive.
+	stalls atomic.Bool
 }
 
 func (s *ramdiskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,9 +42,13 @@ func (s *ramdiskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["ETag"] = []string{`"one"`}
-	if s.truncates.Load() {
+	if s.truncates.Load() || s.stalls.Load() {
 		w.Header().Set("Content-Length", strconv.Itoa(len(s.archive)))
 		_, _ = w.Write(s.archive[:len(s.archive)/2])
+		if s.stalls.Load() {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
 		return
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.archive))
@@ -290,18 +297,23 @@ func TestDownloadIsRepeated(t *testing.T) {
 	for name, fail := range map[string]func(*ramdiskServer) *atomic.Bool{
 		"Unavailable": func(s *ramdiskServer) *atomic.Bool { return &s.away },
 		"Truncated":   func(s *ramdiskServer) *atomic.Bool { return &s.truncates },
+		"Stalled":     func(s *ramdiskServer) *atomic.Bool { return &s.stalls },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, d := upstream(t)
+			d.patience = time.Second
 			fails := fail(server)
 			fails.Store(true)
 			ended := make(chan error, 1)
 			go func() { ended <- d.run(t.Context()) }()
+			limit := time.After(time.Minute / 2)
 			for server.requests.Load() < 3 {
 				select {
 				case err := <-ended:
 					t.Fatalf("it ended with %v", err)
 				case <-time.After(time.Millisecond):
+				case <-limit:
+					t.Fatalf("the program ran %d times", server.requests.Load())
 				}
 			}
 			fails.Store(false)
