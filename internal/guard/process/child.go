@@ -107,16 +107,18 @@ func (c *Child) target() int {
 }
 
 // Stop sends SIGTERM and blocks until the child has ended. After the grace period it kills the child and returns
-// false.
+// false. It kills processes that the child leaves in its group.
 func (c *Child) Stop(grace time.Duration) bool {
 	_ = c.Signal(syscall.SIGTERM)
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
 	select {
 	case <-c.done:
+		// The only possible error is that the process group is empty.
+		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 		return true
 	case <-patience.C:
-		_ = c.Signal(syscall.SIGKILL)
+		c.Kill()
 		<-c.done
 		return false
 	}

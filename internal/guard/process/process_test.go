@@ -227,40 +227,54 @@ func TestStop(t *testing.T) {
 // TestKill kills a child that ignores SIGTERM, and its child process.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	reaper := process.NewReaper()
-	t.Cleanup(reaper.Close)
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	const ignores = "trap '' TERM; sleep 1000 & echo $!; wait; wait"
+	for name, test := range map[string]struct {
+		script string
+		end    func(*process.Child)
+		code   int
+	}{
+		"Kill":           {ignores, (*process.Child).Kill, 137},
+		"Stop":           {ignores, func(c *process.Child) { c.Stop(50 * time.Millisecond) }, 137},
+		"Stop, obedient": {"trap 'exit 3' TERM; (trap '' TERM; exec sleep 1000) & echo $!; wait", func(c *process.Child) { c.Stop(patience) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reaper := process.NewReaper()
+			t.Cleanup(reaper.Close)
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = read.Close() }()
+			child, err := reaper.Start(process.Program{
+				Path: "/bin/sh", Arguments: []string{"-c", test.script}, Output: write,
+			})
+			_ = write.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(read).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.end(child)
+			await(t, child)
+			if child.ExitCode() != test.code {
+				t.Errorf("it ended with %d", child.ExitCode())
+			}
+			for began := time.Now(); alive(pid); <-time.After(5 * time.Millisecond) {
+				if time.Since(began) > patience {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+					t.Fatal("the process of the child outlived it")
+				}
+			}
+			child.Kill()
+		})
 	}
-	defer func() { _ = read.Close() }()
-	child, err := reaper.Start(process.Program{
-		Path: "/bin/sh", Arguments: []string{"-c", "trap '' TERM; sleep 1000 & echo $!; wait"}, Output: write,
-	})
-	_ = write.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(read).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	child.Kill()
-	await(t, child)
-	if child.ExitCode() != 137 {
-		t.Errorf("it ended with %d", child.ExitCode())
-	}
-	for began := time.Now(); alive(pid); <-time.After(5 * time.Millisecond) {
-		if time.Since(began) > patience {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatal("the process of the child outlived it")
-		}
-	}
-	child.Kill()
 }
 
 func TestManyChildrenEndAtOnce(t *testing.T) {
