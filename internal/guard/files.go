@@ -151,7 +151,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	g.facts.setRefusal(err)
 	if err != nil {
 		// An own address may go for a moment; what keepalived has is as good as anything.
-		page.config = g.keeper.Config(wanted.incarnation)
+		page = g.keeper.Page(wanted.incarnation)
 	}
 	wanted.page = page
 	g.keeper.Want(wanted)

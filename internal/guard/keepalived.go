@@ -100,14 +100,14 @@ func (s *supervisor) Want(wanted target) {
 	notify(s.changed)
 }
 
-// Config returns the configuration of the last target of an incarnation, nil if there is none.
-func (s *supervisor) Config(incarnation string) []byte {
+// Page returns the configuration of the last target of an incarnation. It is empty if there is none.
+func (s *supervisor) Page(incarnation string) page {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.wanted.incarnation != incarnation {
-		return nil
+		return page{}
 	}
-	return s.wanted.config
+	return s.wanted.page
 }
 
 // run follows the target until the context ends, and then stops keepalived.
