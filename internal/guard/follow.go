@@ -111,10 +111,13 @@ func followCommand(ctx context.Context, arguments []string, environment Environm
 func (f *follower) run(ctx context.Context) (int, error) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
-	f.report(f.sync(time.Now()))
-	// At its start the program reads the current sources.
-	f.written, f.outdated = f.users.page(time.Now()), false
-	var err error
+	err := f.sync(time.Now())
+	f.report(err)
+	if err == nil {
+		// At its start the program reads the current sources.
+		f.written = f.users.page(time.Now())
+	}
+	f.outdated = false
 	f.child, err = reaper.Start(process.Program{Path: f.command[0], Arguments: f.command[1:], Output: os.Stderr})
 	if err != nil {
 		return exitFailure, err
@@ -137,10 +140,18 @@ func (f *follower) run(ctx context.Context) (int, error) {
 	}
 }
 
-// sync updates the copies if the sources match each other.
+// sync updates the desired passwords, and the copies if their sources match each other.
 func (f *follower) sync(now time.Time) error {
+	passwords, err := os.ReadFile(f.passwords.from)
+	if err == nil {
+		f.users.enter(passwords, now.Add(formerUsersStay))
+	}
+	return errors.Join(err, f.syncCopies(now))
+}
+
+func (f *follower) syncCopies(now time.Time) error {
 	found := map[string][]byte{}
-	for _, pair := range slices.Concat(f.copies, []copied{f.passwords}) {
+	for _, pair := range f.copies {
 		content, err := os.ReadFile(pair.from)
 		if err != nil {
 			return err
@@ -162,7 +173,6 @@ func (f *follower) sync(now time.Time) error {
 	for _, name := range []string{f.certificate, f.key} {
 		f.outdated = f.outdated || !bytes.Equal(found[name], f.known[name])
 	}
-	f.users.enter(found[f.passwords.from], now.Add(formerUsersStay))
 	f.known = found
 	return nil
 }

@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -48,5 +50,46 @@ func TestUsers(t *testing.T) {
 				t.Errorf("%s: -want +got:\n%s", test.reason, diff)
 			}
 		})
+	}
+}
+
+// TestPasswordsWithoutCertificate changes the passwords while the certificate cannot be used.
+func TestPasswordsWithoutCertificate(t *testing.T) {
+	t.Parallel()
+	folder, now := t.TempDir(), time.Unix(1000, 0)
+	source := func(name, content string) string {
+		t.Helper()
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	passwords := source("htpasswd", "a:1\n")
+	f := follower{
+		certificate: source("tls.crt", "expired"), key: source("tls.key", "expired"), authority: source("ca.crt", "expired"),
+		passwords: copied{from: passwords, to: filepath.Join(folder, "copy")},
+	}
+	for _, from := range []string{f.certificate, f.key, f.authority} {
+		f.copies = append(f.copies, copied{from: from, to: from + "-copy"})
+	}
+	for _, test := range []struct {
+		after         time.Duration
+		content, want string
+	}{
+		{0, "a:1\n", "a:1\n"},
+		{0, "b:2\n", "b:2\na:1\n"},
+		{formerUsersStay, "b:2\n", "b:2\n"},
+	} {
+		source("htpasswd", test.content)
+		if err := f.sync(now.Add(test.after)); err == nil {
+			t.Error("the certificate is used")
+		}
+		if diff := cmp.Diff(test.want, string(f.users.page(now.Add(test.after)))); diff != "" {
+			t.Errorf("passwords %q after %s (-want +got):\n%s", test.content, test.after, diff)
+		}
+		if _, err := os.Stat(f.certificate + "-copy"); err == nil {
+			t.Error("the certificate was copied")
+		}
 	}
 }
