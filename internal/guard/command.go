@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -29,7 +27,6 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
        guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the VIP: stop it (SIGSTOP)
                                                      when the VIP leaves, and kill it and fail when the term is
                                                      over; with --while-vip it starts with the VIP
-       guard probe livez|readyz [flags]              probe a running guard
        guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
                      [--copy=FROM:TO]...             copy this program for containers that do not have it, make
                                                      directories, and copies of files, that belong to a user, and
@@ -61,7 +58,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 		name, rest = arguments[0], arguments[1:]
 	}
 	commands := map[string]func(context.Context, []string, Environment) (int, error){
-		"run": runCommand, "gate": gateCommand, "probe": probeCommand,
+		"run": runCommand, "gate": gateCommand,
 		"prepare": prepareCommand, "follow": followCommand, "download": downloadCommand,
 	}
 	command, found := commands[name]
@@ -200,41 +197,4 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 		return exitFailure, err
 	}
 	return gate.Run(ctx, environment.logger())
-}
-
-func probeCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
-	if len(arguments) == 0 {
-		return exitUsage, errors.New("livez or readyz is required")
-	}
-	flags := newFlags("probe "+arguments[0], environment)
-	listen := flags.String("listen", DefaultListen, "address of the health checks of the guard")
-	if err := flags.Parse(arguments[1:]); err != nil {
-		return exitUsage, err
-	}
-	switch arguments[0] {
-	case "livez", "readyz":
-		return 0, probe(ctx, "http://"+*listen+"/"+arguments[0])
-	default:
-		return exitUsage, fmt.Errorf("%q is no probe; livez or readyz is required", arguments[0])
-	}
-}
-
-// probe returns an error unless the guard of this node answers 200.
-func probe(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode == http.StatusOK {
-		return nil
-	}
-	reason, _ := io.ReadAll(io.LimitReader(response.Body, 1024))
-	return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(reason)))
 }

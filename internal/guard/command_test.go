@@ -39,9 +39,6 @@ func TestMainReturnsErrors(t *testing.T) {
 		"gate, no interface":    {arguments: []string{"gate", "--while-vip", "--addresses=10.9.8.7", "--", "true"}, code: 2, says: "--interface-file"},
 		"gate, no addresses":    {arguments: []string{"gate", "--while-vip", "--interface=lo", "--", "true"}, code: 2, says: "--addresses are required"},
 		"gate, two interfaces":  {arguments: []string{"gate", "--while-vip", "--interface=lo", "--interface-file=/no", "--addresses=10.9.8.7", "--", "true"}, code: 2, says: "not both"},
-		"no probe":              {arguments: []string{"probe"}, code: 2, says: "livez"},
-		"unknown probe":         {arguments: []string{"probe", "readiness"}, code: 2, says: `"readiness" is no probe`},
-		"no answer":             {arguments: []string{"probe", "livez", "--listen=127.0.0.1:1"}, code: 1, says: "refused"},
 		"prepare nothing":       {arguments: []string{"prepare"}, code: 2, says: "--install"},
 		"install in the air":    {arguments: []string{"prepare", "--install=a"}, code: 1, says: "absolute"},
 		"install nowhere":       {arguments: []string{"prepare", "--install=/dev/null"}, code: 1, says: "/dev/null"},
@@ -209,13 +206,6 @@ func TestProbesOfARunningGuard(t *testing.T) {
 			t.Errorf("%s says %d %s", probe, code, body)
 		}
 	}
-	guardProcess := n.process
-	for _, probe := range []string{"livez", "readyz"} {
-		if err := <-n.run("probe", probe); err != nil {
-			t.Errorf("probe %s: %v: %s", probe, err, n.said)
-		}
-	}
-	n.process = guardProcess
 	_, page := n.get("/metrics")
 	for _, line := range []string{
 		"metal3_guard_vip_holder 1", "metal3_guard_ironic_ok 1", `metal3_guard_armed{reason="Management"} 1`,
