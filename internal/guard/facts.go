@@ -15,25 +15,8 @@ import (
 
 // facts are the shared state of the parts of the guard, and their metrics.
 type facts struct {
-	mutex        sync.Mutex
-	seen         address.Interface
-	holding      bool
-	holdingSince time.Time
-	arrivedAt    time.Time
-	doubtedAt    time.Time
-	downSince    time.Time
-	upSince      time.Time
-	wasUp        bool
-	pending      bool
-	ironicWell   bool
-	checkedAt    time.Time
-	annotation   policy.Answer
-	running      bool
-	fitAndArmed  bool
-	beat         time.Time
-	reason       string
-	unusable     error
-	refusal      error
+	mutex sync.Mutex
+	state snapshot
 
 	registry    *prometheus.Registry
 	holder      prometheus.Gauge
@@ -100,32 +83,33 @@ func asNumber(yes bool) float64 {
 func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.Time) (changed, arrived bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if !seen.Up && (f.seen.Up || f.downSince.IsZero()) {
-		f.downSince = now
+	s := &f.state
+	if !seen.Up && (s.seen.Up || s.downSince.IsZero()) {
+		s.downSince = now
 	}
 	// The first carrier of an interface counts as an old one, and so does that of a holder: no advertisement confirms it.
-	f.wasUp = f.wasUp && seen.Index == f.seen.Index
-	if seen.Up && !f.seen.Up && f.wasUp && !f.holding && !f.pending {
-		f.upSince = now
+	s.wasUp = s.wasUp && seen.Index == s.seen.Index
+	if seen.Up && !s.seen.Up && s.wasUp && !s.holding && !s.pending {
+		s.upSince = now
 	}
-	f.wasUp = f.wasUp || seen.Up
+	s.wasUp = s.wasUp || seen.Up
 	arrived = slices.ContainsFunc(virtual, func(one netip.Addr) bool {
 		only := []netip.Addr{one}
-		return seen.Has(only) && !f.seen.Has(only)
+		return seen.Has(only) && !s.seen.Has(only)
 	})
 	if arrived {
-		f.arrivedAt = now
+		s.arrivedAt = now
 	}
 	holding := seen.Has(virtual)
-	if holding && f.holding && !seen.Kept(f.seen, virtual) {
-		f.doubtedAt = now
+	if holding && s.holding && !seen.Kept(s.seen, virtual) {
+		s.doubtedAt = now
 	}
-	f.seen = seen
+	s.seen = seen
 	f.holder.Set(asNumber(holding))
-	if holding == f.holding {
+	if holding == s.holding {
 		return false, arrived
 	}
-	f.holding, f.holdingSince = holding, now
+	s.holding, s.holdingSince = holding, now
 	direction := "backup"
 	if holding {
 		direction = "holder"
@@ -136,82 +120,52 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 
 // setRenewed stores an observation after the renewal of an address without another change.
 func (f *facts) setRenewed(seen address.Interface) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.seen = seen
+	f.update(func(s *snapshot) { s.seen = seen })
 }
 
 // setIronic returns the previous verdict.
-func (f *facts) setIronic(well bool, now time.Time) bool {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	before := f.ironicWell
-	f.ironicWell, f.checkedAt = well, now
+func (f *facts) setIronic(well bool, now time.Time) (before bool) {
 	f.well.Set(asNumber(well))
+	f.update(func(s *snapshot) { before, s.ironicWell, s.checkedAt = s.ironicWell, well, now })
 	return before
 }
 
-// setChecked keeps the verdict valid without a check.
-func (f *facts) setChecked(now time.Time) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.checkedAt = now
-}
-
-func (f *facts) setAnnotation(answer policy.Answer) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.annotation = answer
-}
-
-// setPending records whether Ironic is stopped, because the VIP left and may return in the same term.
-func (f *facts) setPending(pending bool) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.pending = pending
-}
-
 func (f *facts) setRunning(running bool) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.running = running
 	f.alive.Set(asNumber(running))
+	f.update(func(s *snapshot) { s.running = running })
 }
 
 func (f *facts) setVerdict(fit bool, decision policy.Decision, now time.Time) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.fitAndArmed = fit && decision.Armed
-	f.beat = now
-	if decision.Reason != f.reason {
-		f.armed.Reset()
-		f.reason = decision.Reason
-	}
+	f.update(func(s *snapshot) {
+		s.fitAndArmed, s.beat = fit && decision.Armed, now
+		if decision.Reason != s.reason {
+			f.armed.Reset()
+			s.reason = decision.Reason
+		}
+	})
 	f.armed.WithLabelValues(decision.Reason).Set(asNumber(decision.Armed))
 }
 
 // setUnusable stores the error of the first settings. Nil means that they are valid.
 func (f *facts) setUnusable(problem error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.unusable = problem
 	f.valid.Set(asNumber(problem == nil))
+	f.update(func(s *snapshot) { s.unusable = problem })
 }
 
-// setRefusal stores why keepalived cannot be configured on this node. Nil means that it can.
-func (f *facts) setRefusal(reason error) {
+// update changes the state. The function must not block.
+func (f *facts) update(change func(*snapshot)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.refusal = reason
+	change(&f.state)
 }
 
-// setBeat records that the guard is alive before it has decided anything.
-func (f *facts) setBeat(now time.Time) {
+func (f *facts) snapshot() snapshot {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.beat = now
+	return f.state
 }
 
+// snapshot is the state at one time.
 type snapshot struct {
 	seen         address.Interface
 	holding      bool
@@ -220,15 +174,27 @@ type snapshot struct {
 	doubtedAt    time.Time
 	downSince    time.Time
 	upSince      time.Time
-	pending      bool
-	ironicWell   bool
-	checkedAt    time.Time
-	annotation   policy.Answer
-	running      bool
-	fitAndArmed  bool
-	beat         time.Time
-	unusable     error
-	refusal      error
+
+	// wasUp is true if the interface has been up since it exists.
+	wasUp bool
+
+	// pending is true while Ironic is stopped, because the VIP left and may return in the same term.
+	pending     bool
+	ironicWell  bool
+	checkedAt   time.Time
+	annotation  policy.Answer
+	running     bool
+	fitAndArmed bool
+
+	// reason is that of the last decision.
+	reason string
+
+	// beat is when the guard was last known to be alive.
+	beat     time.Time
+	unusable error
+
+	// refusal is why keepalived cannot be configured on this node. Nil means that it can.
+	refusal error
 }
 
 // doubts returns true if the lease of the VIP was renewed so late and so recently that another holder may not have
@@ -249,15 +215,4 @@ func (s snapshot) linked(timers keepalived.Timers, heard, now time.Time) bool {
 		return s.seen.Up || now.Sub(s.downSince) < timers.Tolerated()
 	}
 	return s.seen.Up && (heard.After(s.upSince) || now.Sub(s.upSince) >= forwardPatience)
-}
-
-func (f *facts) snapshot() snapshot {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return snapshot{
-		seen: f.seen, holding: f.holding, holdingSince: f.holdingSince, arrivedAt: f.arrivedAt,
-		doubtedAt: f.doubtedAt, downSince: f.downSince, upSince: f.upSince, pending: f.pending,
-		ironicWell: f.ironicWell, checkedAt: f.checkedAt, annotation: f.annotation, running: f.running,
-		fitAndArmed: f.fitAndArmed, beat: f.beat, unusable: f.unusable, refusal: f.refusal,
-	}
 }

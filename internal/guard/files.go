@@ -102,7 +102,7 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 		g.log.Info("The term of the VIP", "before", before, "now", after)
 	}
 	pending := g.book.Pending(seen)
-	g.facts.setPending(pending)
+	g.facts.update(func(s *snapshot) { s.pending = pending })
 	return pending
 }
 
@@ -148,7 +148,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
 	page, err := g.pages.render(settings, g.options.Node, seen)
 	g.logOnce("render", "Cannot configure keepalived yet", err)
-	g.facts.setRefusal(err)
+	g.facts.update(func(s *snapshot) { s.refusal = err })
 	if err != nil {
 		// An own address may go for a moment; what keepalived has is as good as anything.
 		page = g.keeper.Page(wanted.incarnation)

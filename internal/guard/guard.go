@@ -167,7 +167,7 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 			g.settings = settings
 			return true
 		}
-		g.facts.setBeat(time.Now())
+		g.facts.update(func(s *snapshot) { s.beat = time.Now() })
 		pause(ctx, settingsInterval)
 	}
 	return false
@@ -303,7 +303,7 @@ func (g *guard) reset(next vip.NodeSettings) {
 		g.debounce.Reset()
 	}
 	if old.ArmedAnnotation != next.ArmedAnnotation || old.Files.Kubeconfig != next.Files.Kubeconfig {
-		g.facts.setAnnotation("")
+		g.facts.update(func(s *snapshot) { s.annotation = "" })
 		g.answered = false
 	}
 	if old.Files.State != next.Files.State {

@@ -71,7 +71,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		if g.facts.snapshot().pending {
 			stopped = true
 			// A stopped Ironic does not answer. Its last state stays valid.
-			g.facts.setChecked(began)
+			g.facts.update(func(s *snapshot) { s.checkedAt = began })
 			pause(ctx, filesInterval)
 			if ctx.Err() != nil {
 				return
@@ -288,7 +288,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 }
 
 func (g *guard) enterAnswer(said node.Said) {
-	g.facts.setAnnotation(said.Armed)
+	g.facts.update(func(s *snapshot) { s.annotation = said.Armed })
 	g.answered = true
 	notify(g.update)
 	if before := g.peers.Swap(said.Peers); before != said.Peers && (before != nil || said.Peers != "") {
