@@ -84,15 +84,7 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	s := &f.state
-	if !seen.Up && (s.seen.Up || s.downSince.IsZero()) {
-		s.downSince = now
-	}
-	// The first carrier of an interface counts as an old one, and so does that of a holder: no advertisement confirms it.
-	s.wasUp = s.wasUp && seen.Index == s.seen.Index
-	if seen.Up && !s.seen.Up && s.wasUp && !s.holding && !s.pending {
-		s.upSince = now
-	}
-	s.wasUp = s.wasUp || seen.Up
+	s.enterCarrier(seen, now)
 	arrived = slices.ContainsFunc(virtual, func(one netip.Addr) bool {
 		only := []netip.Addr{one}
 		return seen.Has(only) && !s.seen.Has(only)
@@ -195,6 +187,19 @@ type snapshot struct {
 
 	// refusal is why keepalived cannot be configured on this node. Nil means that it can.
 	refusal error
+}
+
+// enterCarrier records since when the interface has a carrier, or none.
+func (s *snapshot) enterCarrier(seen address.Interface, now time.Time) {
+	if !seen.Up && (s.seen.Up || s.downSince.IsZero()) {
+		s.downSince = now
+	}
+	// The first carrier of an interface counts as an old one, and so does that of a holder: no advertisement confirms it.
+	s.wasUp = s.wasUp && seen.Index == s.seen.Index
+	if seen.Up && !s.seen.Up && s.wasUp && !s.holding && !s.pending {
+		s.upSince = now
+	}
+	s.wasUp = s.wasUp || seen.Up
 }
 
 // doubts returns true if the lease of the VIP was renewed so late and so recently that another holder may not have

@@ -163,10 +163,7 @@ func (p *passage) watch(ctx context.Context, device string, changed func(address
 
 // change compares an observation with the last one.
 func (p *passage) change(now address.Interface) error {
-	p.seen = now
-	if now.Index != 0 && p.unseen.Swap(false) {
-		p.life.doubtUntil = time.Now().Add(p.life.read.Patience)
-	}
+	p.see(now)
 	if p.UntilLost {
 		p.enterLease(now)
 		if p.life.began {
@@ -186,6 +183,14 @@ func (p *passage) change(now address.Interface) error {
 		p.end()
 	}
 	return nil
+}
+
+// see records an observation. After a time without one, the VIP counts as kept only after the patience of the term.
+func (p *passage) see(now address.Interface) {
+	p.seen = now
+	if now.Index != 0 && p.unseen.Swap(false) {
+		p.life.doubtUntil = time.Now().Add(p.life.read.Patience)
+	}
 }
 
 // remove deletes files of earlier programs. An error does not prevent the start.

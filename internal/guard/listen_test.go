@@ -35,7 +35,7 @@ func TestListenFailsAgain(t *testing.T) {
 				if deaf := g.ledger.MayHaveHeld(); !deaf.Equal(time.Now()) {
 					t.Errorf("the node listens at %s, and counts as deaf until %s", time.Now(), deaf)
 				}
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 				return errors.New("no descriptor")
 			default:
 				cancel()

@@ -210,8 +210,8 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	}
 }
 
-// keepLease adds a lease to each VIP as soon as it arrives, and renews it while this node may hold the VIP. Otherwise it
-// removes a VIP that keepalived does not release.
+// keepLease adds a lease to each VIP as soon as it arrives, and renews it while this node may hold the VIP. Otherwise
+// it removes a VIP that keepalived does not release.
 func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	interval := leaseInterval(member.Timers(settings))
 	due := time.NewTimer(interval)

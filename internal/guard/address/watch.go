@@ -61,7 +61,7 @@ func (w Watcher) Run(ctx context.Context) error {
 	}
 	defer events.close()
 	defer context.AfterFunc(ctx, events.close)()
-	before, missed, isGap := w.Before, true, w.Gap
+	before, missed := w.Before, true
 	for ctx.Err() == nil {
 		// The socket queues all events from here on.
 		seen, err := Observe(w.Interface)
@@ -71,11 +71,8 @@ func (w Watcher) Run(ctx context.Context) error {
 		if !missed {
 			seen = seen.withLeases(before)
 		}
-		patience := w.patience()
-		if isGap {
-			isGap, patience = false, 0
-		}
-		seen = seen.following(before, w.Virtual, patience)
+		seen = seen.following(before, w.Virtual, w.patience())
+		w.Gap = false
 		w.Changed(seen)
 		missed, err = events.await(func(event syscall.NetlinkMessage) bool {
 			if seen.lacks(event, w.Interface) {
@@ -100,7 +97,7 @@ func (w Watcher) Run(ctx context.Context) error {
 }
 
 func (w Watcher) patience() time.Duration {
-	if w.Patience == nil {
+	if w.Patience == nil || w.Gap {
 		return 0
 	}
 	return w.Patience()

@@ -25,8 +25,8 @@ type Device struct {
 	Index int32
 }
 
-// Listen calls ready when it listens, and heard for each advertisement that arrives on the interface. It blocks until the
-// context ends or an error occurs. It requires CAP_NET_RAW.
+// Listen calls ready when it listens, and heard for each advertisement that arrives on the interface. It blocks until
+// the context ends or an error occurs. It requires CAP_NET_RAW.
 func Listen(
 	ctx context.Context, device Device, isIPv4 bool, ready func(), heard func(netip.Addr, Advertisement),
 ) error {
