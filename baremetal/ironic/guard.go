@@ -2,36 +2,8 @@ package ironic
 
 import "strings"
 
-// Commands of the guard's image. One tested program replaces shell scripts in the manifests:
-//
-//	run      --settings=FILE --cache=DIRECTORY [--listen=ADDRESS:PORT]
-//	                                              run keepalived and hold the VIP until SIGTERM
-//	gate     --while-vip [--folder=DIRECTORY]... FLAGS -- PROGRAM
-//	                                              run a program while the node holds a VIP; in its arguments, folderMark
-//	                                              stands for the first directory that has files, or for the last one
-//	gate     --until-lost [--state=DIRECTORY] [--sweep=PATTERN]... [--renew=PATTERN]... [--again=NAME=value]...
-//	         FLAGS -- PROGRAM
-//	                                              run a program for one term of the VIP: delete files of earlier terms,
-//	                                              stop the program while the VIP is away, kill it and fail at the end of
-//	                                              the term, and start it again, with the variables, when it ends in its
-//	                                              term; with --while-vip, start it when the node gets the VIP; with
-//	                                              --until-lost=false, for a node without a guard, only delete the files
-//	prepare  --install=DIRECTORY [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]... [--copy=FROM:TO]...
-//	                                              copy the program, for containers of other images, create directories
-//	                                              and copies of files for a user, and remove the permissions of others
-//	                                              from closed paths, unless they are read-only
-//	follow   --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM
-//	                                              run a web server; when files change, and belong together, copy them,
-//	                                              reload the web server, and write its passwords, with users that were
-//	                                              removed from the file for another hour
-//	download --image=PATH... --record=PATH [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM
-//	                                              run a program until the images exist with the given sums; do not run
-//	                                              it if they exist with the given or recorded sums
-//
-// FLAGS are --interface=NAME or --interface-file=FILE, and --addresses=ADDRESS,ADDRESS, of which one is sufficient. The
-// gate waits for the file, which has the name. It passes the name to the program as PROVISIONING_INTERFACE, and
-// replaces interfaceMark in the arguments by it. Missing parent directories of a copy are created for the user. A copy
-// has the mode 0400.
+// The containers run commands of the guard instead of shell scripts: see the usage in internal/guard/command.go, and
+// `guard COMMAND --help` for the flags.
 //
 // GuardProgram is the path of the program in its image, and tool its path in containers of other images.
 const (

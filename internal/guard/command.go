@@ -26,7 +26,8 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
        guard gate --while-vip [flags] -- PROGRAM...  run a program only while the VIP is here
        guard gate --until-lost [flags] -- PROGRAM... run a program for one term of the VIP: stop it (SIGSTOP)
                                                      when the VIP leaves, and kill it and fail when the term is
-                                                     over; with --while-vip it starts with the VIP
+                                                     over; with --while-vip it starts with the VIP; with
+                                                     --until-lost=false it only deletes files, without a guard
        guard prepare [--install=DIRECTORY] [--owner=USER:GROUP] [--closed=PATH]... [--directory=PATH]...
                      [--copy=FROM:TO]...             copy this program for containers that do not have it, make
                                                      directories, and copies of files, that belong to a user, and
@@ -34,8 +35,8 @@ const usage = `Usage: guard [run] [flags]                         hold the VIP b
        guard follow --copy=FROM:TO... --certificate=FROM --key=FROM --authority=FROM --passwords=FROM:TO -- PROGRAM...
                                                      run a web server, and give it new certificates and passwords when
                                                      the files change that they come from
-       guard download --image=PATH... --record=PATH [--stale=PATTERN]... [--scratch=PATH] -- PROGRAM...
-                                                     run a program until the files are there; not at all if they are
+       guard download --image=PATH... --record=PATH [--sha256=SUM]... [--stale=PATTERN]... [--scratch=PATH]
+                     -- PROGRAM...                   run a program until the files are there; not at all if they are
 Each command explains its flags with --help.
 `
 

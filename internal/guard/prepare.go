@@ -38,7 +38,7 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	var closed, directories, copies []string
 	several(flags, "closed", "absolute path of a directory to close for all but its owner", &closed)
 	several(flags, "directory", "absolute path of a directory to create", &directories)
-	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy", &copies)
+	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy, which has the mode 0400", &copies)
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
