@@ -288,6 +288,16 @@ func TestBroughtBy(t *testing.T) {
 			"another move or a user has paused one of them since", copied(true, "3").beside(true, "3"),
 			copied(true, "5", "m").beside(true, "3"), remembered, 1, "",
 		},
+		"InfraDeleted": {
+			"clusterctl has deleted the Metal3Cluster", withoutInfra(copied(true, "3")), copied(true, "3", "m"), remembered, 1, "",
+		},
+		"InfraDeletedPausedLater": {
+			"another move or a user has paused it since", withoutInfra(copied(true, "3")), copied(true, "5", "m"), remembered, 0,
+			"",
+		},
+		"InfraDeletedNoRecord": {
+			"the source still has the Cluster", withoutInfra(copied(true, "3")), copied(true, "3", "m"), pivot.Departure{}, 1, "",
+		},
 		"Another": {
 			"another move brings it, or a user has paused it", nothing(), copied(true, "3", "m"),
 			pivot.Departure{Infras: map[string]pivot.Epoch{"d": 2}}, 0, "",

@@ -189,15 +189,19 @@ const (
 	originOlder
 )
 
-// originOf returns the relation of a Cluster of the target. Infra is its Metal3Cluster, or nil.
+// originOf returns the relation of a Cluster of the target. Infra is its Metal3Cluster, or nil. clusterctl deletes the
+// Metal3Cluster in the source before the Cluster: the record of the departure has its epoch.
 func originOf(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cluster, departed pivot.Departure,
 ) origin {
-	for _, left := range source.clusters {
-		switch from := source.infraOf(left); {
-		case left.Name != cluster.Name:
-		case from != nil && infra != nil && pivot.EpochOf(from) < pivot.EpochOf(infra):
+	same := func(left *clusterv1.Cluster) bool { return left.Name == cluster.Name }
+	i := slices.IndexFunc(source.clusters, same)
+	if i >= 0 {
+		switch from := source.infraOf(source.clusters[i]); {
+		case infra == nil:
+			return originMove
+		case from != nil && pivot.EpochOf(from) < pivot.EpochOf(infra):
 			return originLater
-		default:
+		case from != nil:
 			return originMove
 		}
 	}
@@ -205,6 +209,8 @@ func originOf(source *scope, cluster *clusterv1.Cluster, infra *infrav1.Metal3Cl
 		return originOther
 	}
 	switch epoch, went := departed.Infras[infra.Name]; {
+	case !went && i >= 0:
+		return originMove
 	case !went:
 		return originOther
 	case epoch < pivot.EpochOf(infra):
