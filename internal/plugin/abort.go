@@ -53,8 +53,8 @@ func (c *recovery) abort(ctx context.Context) error {
 	confirmed, err := c.confirmStopped(ctx, func() (intent, error) {
 		copies = c.copies()
 		return intent{
-			question: fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the target. "+
-				"Stop clusterctl first.", c.where.namespace, number(len(copies), "copied object")),
+			question: fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the "+
+				"target%s. Stop clusterctl first.", c.where.namespace, number(len(copies), "copied object"), listed(copies)),
 			objects: append(unpausedNames(c.left), removalNames(copies)...),
 		}, c.refuse(targetSide, liveLeftover(copies, c.arrived.hosts)...)
 	})
@@ -70,11 +70,20 @@ func (c *recovery) abort(ctx context.Context) error {
 	return c.finish(ctx, c.source)
 }
 
-// copies returns the objects of the target that the source has, without those that another object of the target uses.
+// listed returns a colon and the first objects. Empty if there are none.
+func listed(objects []removal) string {
+	if len(objects) == 0 {
+		return ""
+	}
+	return ": " + pivot.Enumerate(objects)
+}
+
+// copies returns the objects of the target that the source has, without foreign objects, and without those that another
+// object of the target uses.
 func (c *recovery) copies() []removal {
-	arriving := arrival{scope: c.arrived, from: c.left}
+	arriving := arrivalOf(c.left, c.arrived)
 	return slices.DeleteFunc(removals(c.arrived, c.left), func(each removal) bool {
-		return arriving.userOf(each.located, each.object) != ""
+		return arriving.foreign[each.located] || arriving.userOf(each.located, each.object) != ""
 	})
 }
 

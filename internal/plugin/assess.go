@@ -100,7 +100,7 @@ func assess(source, target *scope, different string) assessment {
 
 // compare sets the course of a move whose Clusters are paused in the source and do not run in the target.
 func (a *assessment) compare(source, target *scope, different string) {
-	arriving := arrival{scope: target, from: source}
+	arriving := arrivalOf(source, target)
 	a.Ambiguous = arriving.onlyHere()
 	missing := arriving.notHere()
 	lost := lostSince(source)

@@ -85,7 +85,7 @@ func (c *recovery) sweepable(late lateHosts) ([]removal, error) {
 			"Metal3Cluster %s has a newer move epoch in the source than in the target, so the source managed it last", newer))
 	}
 	var lost []pivot.Obstacle
-	for _, each := range (arrival{scope: c.arrived, from: c.left}).notHere() {
+	for _, each := range arrivalOf(c.left, c.arrived).notHere() {
 		if !late.spares(each) {
 			lost = append(lost, pivot.AboutNamed(each.kind.Kind, c.left.namespace, each.name).Blocks(pivot.CodeNotInTarget,
 				"move it with pivot resume if it belongs to a host that was created during the move, or delete it in the source "+

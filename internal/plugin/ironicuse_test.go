@@ -267,7 +267,7 @@ func TestIronicObstacles(t *testing.T) {
 				tc.edit(source, target)
 			}
 			var got []string
-			for _, each := range (arrival{scope: target, from: source}).ironicObstacles() {
+			for _, each := range arrivalOf(source, target).ironicObstacles() {
 				got = append(got, each.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

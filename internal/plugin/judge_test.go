@@ -468,7 +468,7 @@ func TestTargetObstacles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source, target := ready(), empty()
 			test.edit(source, target)
-			if diff := cmp.Diff(test.want, texts(arrival{scope: target, from: source}.obstacles())); diff != "" {
+			if diff := cmp.Diff(test.want, texts(arrivalOf(source, target).obstacles())); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
 			}
 		})

@@ -45,7 +45,7 @@ func (l lateHosts) spares(object located) bool { return l.belongings[object] || 
 //	has any other hosts that the target lacks        these hosts
 func lateIn(source, target *scope, remembered pivot.Departure) (lateHosts, []pivot.Obstacle) {
 	late := lateHosts{belongings: map[located]bool{}, kept: map[located]bool{}}
-	missing := (arrival{scope: target, from: source}).notHere()
+	missing := arrivalOf(source, target).notHere()
 	if len(source.clusters) > 0 || len(missing) == 0 {
 		return lateHosts{}, nil
 	}

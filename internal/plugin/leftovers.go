@@ -58,6 +58,7 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 //	anything else        anything else                                as the second table says
 //
 //	object of the target                                      removed
+//	in both, but foreign: see foreignIn                       no: rename one of them
 //	in the target only, of a Cluster of the source            yes
 //	in the target only, moved, of another Cluster that runs   no: the target manages it
 //	in the target only, moved                                 yes
@@ -69,9 +70,9 @@ func targetLeftovers(source, target *scope, force bool) (left []removal, refusal
 	if refusals = targetRefusals(source, target, force); len(refusals) > 0 {
 		return nil, refusals
 	}
-	chosen := map[types.UID]bool{}
+	chosen, arriving := map[types.UID]bool{}, arrivalOf(source, target)
 	for _, each := range target.movable() {
-		if isLeftover(source, target, each) {
+		if arriving.isLeftover(each) {
 			chosen[each.object.UID] = true
 		}
 	}
@@ -98,7 +99,7 @@ func targetRefusals(source, target *scope, force bool) []obstacle {
 		return at(side, []pivot.Obstacle{about.Blocks(pivot.CodeWrongStage, remedy, "%s", message)})
 	}
 	_, running, _ := arrivingClusters(source, target)
-	arriving := arrival{scope: target, from: source}
+	arriving := arrivalOf(source, target)
 	isSecret := func(object located) bool { return object.kind == secretKind() }
 	more, missing := slices.DeleteFunc(arriving.onlyHere(), isSecret), arriving.notHere()
 	switch {
@@ -123,19 +124,22 @@ func targetRefusals(source, target *scope, force bool) []obstacle {
 }
 
 // isLeftover returns true for a leftover of an incomplete move. It ignores owners.
-func isLeftover(source, target *scope, each removal) bool {
-	if source.has(each.located) {
+func (a arrival) isLeftover(each removal) bool {
+	if a.foreign[each.located] {
+		return false
+	}
+	if a.from.has(each.located) {
 		if each.kind != hostKindOf() {
 			return !each.object.DeletionTimestamp.IsZero()
 		}
-		for _, host := range target.hosts {
+		for _, host := range a.hosts {
 			if host.Name == each.name {
 				return len(pivot.Leftover(host)) > 0
 			}
 		}
 		return false
 	}
-	return each.kind != secretKind() && (arrival{scope: target, from: source}).cameAlong(each.object)
+	return each.kind != secretKind() && a.cameAlong(each.object)
 }
 
 // movable returns the objects of one side that move, owned objects first. It omits objects without a namespace,

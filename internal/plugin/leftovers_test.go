@@ -148,6 +148,17 @@ func TestTargetLeftovers(t *testing.T) {
 			reason: "BMO ignores the status that arrives", source: copied(false, "4").leftHost("a", as).leftHost("b", as),
 			target: copied(true, "3").leftHost("a", withStatus).leftHost("b", as), want: []string{"BareMetalHost a"},
 		},
+		"OtherHost": {
+			reason: "it is another machine, which a user paused", source: copied(false, "4").leftHost("a", as),
+			target: copied(true, "3").leftHost("a", func(host *bmov1alpha1.BareMetalHost) {
+				withStatus(host)
+				host.Spec.BMC.Address, host.Spec.BootMACAddress = "redfish://192.0.2.77/redfish/v1/Systems/1", "00:00:5e:00:53:77"
+			}),
+		},
+		"HalfOfOther": {
+			reason: "another Cluster of the target has the Machine", source: copied(false, "4", "m"),
+			target: copied(true, "3").put("Machine", going(named("m", "other"))),
+		},
 		"NotComplete": {
 			reason: "clusterctl deletes nothing before all is copied", source: copied(true, "3", "m", "o"),
 			target: copied(true, "3", "m", "n"), want: []string{"Machine n"},

@@ -192,7 +192,7 @@ func judge(source, target *scope, ignored ignorance) preflight {
 	if target == nil {
 		verdict.Notes = append(verdict.Notes, "the target was not checked: name it with --to-kubeconfig")
 	} else {
-		arriving := arrival{scope: target, from: source}
+		arriving := arrivalOf(source, target)
 		verdict.Obstacles = append(verdict.Obstacles, at(targetSide, arriving.obstacles())...)
 		verdict.Obstacles = append(verdict.Obstacles, arriving.ironicObstacles()...)
 		verdict.Notes = append(verdict.Notes, arriving.notes()...)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -73,6 +74,65 @@ func TestSweep(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(tc.want, c.done.Actions) || !slices.Equal(tc.refused, codesIn(c.done.Refusals)) {
 			t.Errorf("%s: %s: got %v, %v, %v", name, tc.reason, c.done.Actions, c.done.Refusals, err)
+		}
+	}
+}
+
+// TestCopies expects only the copies of a move, and no objects of the target with the same names.
+func TestCopies(t *testing.T) {
+	as := func(*bmov1alpha1.BareMetalHost) {}
+	anotherMachine := func(host *bmov1alpha1.BareMetalHost) {
+		host.Spec.BMC.Address, host.Spec.BootMACAddress = "redfish://192.0.2.77/redfish/v1/Systems/1", "00:00:5e:00:53:77"
+	}
+	credentials := func() *metav1.PartialObjectMetadata { return belongingTo("host-bmc", "BareMetalHost", "host") }
+	for name, tc := range map[string]struct {
+		reason         string
+		source, target *scope
+		want           []string
+	}{
+		"Copied": {
+			"clusterctl has copied it", copied(true, "3", "m"), copied(true, "3", "m"),
+			[]string{"Machine m", "Metal3Cluster c", "Cluster c"},
+		},
+		"OfOther": {
+			"another Cluster of the target has a Machine of this name", copied(true, "3").put("Machine", named("m", "c")),
+			nothing().put("Machine", named("m", "other")), nil,
+		},
+		"OfOtherOwned": {
+			"the Machine of another Cluster owns it", copied(true, "3", "m").put("Secret", belongingTo("data", "Machine", "m")),
+			nothing().put("Machine", named("m", "other")).put("Secret", belongingTo("data", "Machine", "m")), nil,
+		},
+		"Released": {
+			"a host of the source was released since", copied(true, "3").put("BareMetalHost", labelledSecret("host")),
+			copied(true, "3").put("BareMetalHost", named("host", "c")),
+			[]string{"BareMetalHost host", "Metal3Cluster c", "Cluster c"},
+		},
+		"Host": {
+			"clusterctl has copied the host", copied(true, "3").leftHost("host", as).put("Secret", credentials()),
+			copied(true, "3").leftHost("host", as).put("Secret", credentials()),
+			[]string{"Secret host-bmc", "BareMetalHost host", "Metal3Cluster c", "Cluster c"},
+		},
+		"OtherHost": {
+			"the target has a host of this name with another BMC", copied(true, "3").leftHost("host", as).put("Secret", credentials()),
+			copied(true, "3").leftHost("host", anotherMachine).put("BareMetalHost", named("host", "")).
+				put("Secret", credentials()),
+			[]string{"Metal3Cluster c", "Cluster c"},
+		},
+		"OtherHostCredentials": {
+			"a host of this name with another BMC names the Secret", copied(true, "3").leftHost("host", as).
+				put("Secret", labelledSecret("host-bmc")),
+			copied(true, "3").leftHost("host", anotherMachine).put("BareMetalHost", named("host", "")).
+				put("Secret", labelledSecret("host-bmc")),
+			[]string{"Metal3Cluster c", "Cluster c"},
+		},
+	} {
+		c := removing(tc.source, tc.target)
+		var got []string
+		for _, each := range c.copies() {
+			got = append(got, each.String())
+		}
+		if !slices.Equal(tc.want, got) {
+			t.Errorf("%s: %s: got %v", name, tc.reason, got)
 		}
 	}
 }

@@ -22,6 +22,9 @@ import (
 type arrival struct {
 	*scope
 	from *scope
+
+	// foreign are other objects of the target with the kind and name of an object that arrives: see foreignIn.
+	foreign map[located]bool
 }
 
 func (a arrival) obstacles() []pivot.Obstacle {
@@ -122,7 +125,9 @@ func (a arrival) overwritten() []pivot.Obstacle {
 			arriving := a.from.objects[kind][name]
 			if there, exists := a.objects[kind][name]; exists {
 				found = append(found, a.overwrites(kind, belongsTo(arriving), there)...)
-				found = append(found, halfDeleted(kind.Kind, there)...)
+				if !a.foreign[located{kind, name}] {
+					found = append(found, halfDeleted(kind.Kind, there)...)
+				}
 			}
 		}
 	}
@@ -162,18 +167,17 @@ func halfDeleted(kind string, there *metav1.PartialObjectMetadata) []pivot.Obsta
 // overwrites returns no obstacle for an object without an owner, or with the same owner, as after an earlier move, if
 // nothing else here uses it.
 func (a arrival) overwrites(kind schema.GroupKind, owner string, there *metav1.PartialObjectMetadata) []pivot.Obstacle {
+	if other := belongsTo(there); other != "" && other != owner {
+		return []pivot.Obstacle{pivot.About(kind.Kind, there).Blocks(pivot.CodeWouldOverwrite,
+			"rename one of them, or move to a cluster without it",
+			"%s %s is there already, belongs to Cluster %s and would be overwritten", kind.Kind, there.Name, other)}
+	}
 	if user := a.userOf(located{kind, there.Name}, there); user != "" {
 		return []pivot.Obstacle{pivot.About(kind.Kind, there).Blocks(pivot.CodeWouldOverwrite,
 			"rename one of them, or move to a cluster without it",
 			"%s %s is there already, is used by %s and would be overwritten", kind.Kind, there.Name, user)}
 	}
-	other := belongsTo(there)
-	if other == "" || other == owner {
-		return nil
-	}
-	return []pivot.Obstacle{pivot.About(kind.Kind, there).Blocks(pivot.CodeWouldOverwrite,
-		"rename one of them, or move to a cluster without it",
-		"%s %s is there already, belongs to Cluster %s and would be overwritten", kind.Kind, there.Name, other)}
+	return nil
 }
 
 // userOf names an object of the target that does not arrive and that uses one that does: it names the Secret, or the
@@ -187,8 +191,8 @@ func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) strin
 	isUsed := func(owner metav1.OwnerReference) bool { return owner.UID == there.UID && owner.UID != "" }
 	for _, kind := range append(a.kinds(), secretKind()) {
 		for _, name := range sortedKeys(a.all(kind)) {
-			stays, object := !a.from.has(located{kind, name}), a.all(kind)[name]
-			if stays && slices.ContainsFunc(object.OwnerReferences, isUsed) {
+			object := a.all(kind)[name]
+			if a.stays(located{kind, name}) && slices.ContainsFunc(object.OwnerReferences, isUsed) {
 				return kind.Kind + " " + name
 			}
 		}
@@ -196,17 +200,21 @@ func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) strin
 	return ""
 }
 
+// stays returns true for an object of the target that does not arrive: the source lacks it, or has another object of
+// its name.
+func (a arrival) stays(object located) bool { return !a.from.has(object) || a.foreign[object] }
+
 // namedBy names an object of the target that does not arrive and names a Secret. Empty if there is none.
 func (a arrival) namedBy(secret string) string {
 	for _, host := range a.hosts {
-		if !a.from.has(located{hostKindOf(), host.Name}) && slices.Contains(pivot.NamedSecrets(host), secret) {
+		if a.stays(located{hostKindOf(), host.Name}) && slices.Contains(pivot.NamedSecrets(host), secret) {
 			return "BareMetalHost " + host.Name
 		}
 	}
 	for _, object := range a.naming {
 		kind := reflect.TypeOf(object)
 		arrives := func(other metav1.Object) bool {
-			return reflect.TypeOf(other) == kind && other.GetName() == object.GetName()
+			return reflect.TypeOf(other) == kind && other.GetName() == object.GetName() && !a.from.isOther(other, object)
 		}
 		if !slices.ContainsFunc(a.from.naming, arrives) && slices.Contains(pivot.NamedSecrets(object), secret) {
 			return kind.Elem().Name() + " " + object.GetName()
@@ -240,9 +248,11 @@ func (a arrival) otherHosts() []pivot.Obstacle {
 		if !same {
 			continue
 		}
-		for _, left := range pivot.Leftover(there) {
-			left.Remedy = "remove it with pivot clean --target, or it may stay paused after the move"
-			found = append(found, left)
+		if !isOtherMachine(host, there) {
+			for _, left := range pivot.Leftover(there) {
+				left.Remedy = "remove it with pivot clean --target, or it may stay paused after the move"
+				found = append(found, left)
+			}
 		}
 		if there.Spec.BMC.Address != host.Spec.BMC.Address {
 			found = append(found, pivot.About("BareMetalHost", there).Blocks(pivot.CodeWouldOverwrite, "rename one of them",
