@@ -83,6 +83,23 @@ func withoutInfra(side *scope) *scope {
 	return side
 }
 
+// leavingInfra is a side as the plugin reads it while clusterctl deletes the Metal3Cluster of Cluster c. clusterctl
+// replaces all annotations of the Metal3Cluster, also the epoch.
+func leavingInfra(side *scope) *scope {
+	side.infras[0].Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
+	side.infras[0].DeletionTimestamp = ptr.To(metav1.Now())
+	var clusters []clusterv1.Cluster
+	for _, cluster := range side.clusters {
+		clusters = append(clusters, *cluster)
+	}
+	var infras []infrav1.Metal3Cluster
+	for _, infra := range side.infras {
+		infras = append(infras, *infra)
+	}
+	side.sight = sightOf(side.namespace, side.hosts, clusters, infras)
+	return side
+}
+
 // superseded is a side whose Metal3Cluster a management cluster has claimed with epoch 6.
 func superseded(side *scope, manager string) *scope {
 	infra := side.infras[0]
@@ -224,6 +241,14 @@ func TestAssess(t *testing.T) {
 		},
 		"InfraDeletedPaused": {
 			"nothing runs", withoutInfra(copied(true, "3")), copied(true, "3", "m"), false, courseDeleting,
+		},
+		"InfraLeaving": {
+			"clusterctl was killed before it removed the finalizer of the Metal3Cluster", leavingInfra(copied(true, "")),
+			copied(true, "3", "m"), false, courseDeleting,
+		},
+		"InfraLeavingArrived": {
+			"clusterctl was killed there, and the target was unpaused", leavingInfra(copied(true, "")), copied(false, "4", "m"),
+			false, courseArrived,
 		},
 		"InfraDeletedRuns": {
 			"it runs on both sides", withoutInfra(copied(false, "3")), copied(false, "4", "m"), false, courseUnclear,

@@ -99,7 +99,8 @@ func (c *cluster) readClusters(ctx context.Context, namespace string) (
 	return clusters.Items, infras.Items, nil
 }
 
-// sightOf selects the objects of a namespace. An empty namespace selects all.
+// sightOf selects the objects of a namespace. An empty namespace selects all. It omits Metal3Clusters that clusterctl
+// deletes: clusterctl has replaced their annotations, so they have no epoch.
 func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []clusterv1.Cluster,
 	infras []infrav1.Metal3Cluster,
 ) *sight {
@@ -118,7 +119,7 @@ func sightOf(namespace string, hosts []*bmov1alpha1.BareMetalHost, clusters []cl
 		}
 	}
 	for i := range infras {
-		if isHere(&infras[i]) {
+		if isHere(&infras[i]) && !infrav1.IsLeaving(&infras[i]) {
 			seen.infras = append(seen.infras, &infras[i])
 		}
 	}
