@@ -24,6 +24,11 @@ func (c *recovery) complete(ctx context.Context) error {
 		if len(refusals) > 0 {
 			return intent{}, c.refuse(targetSide, refusals...)
 		}
+		if neverMoved(c.left, c.arrived, departed) {
+			return intent{}, c.refuse(sourceSide, pivot.AboutNamed("Namespace", "", c.where.namespace).Blocks(
+				pivot.CodeNothingToMove, "check --kubeconfig and --to-kubeconfig: they may be swapped",
+				"the source has neither a Cluster nor a record of a move"))
+		}
 		left, late, err = c.planSweep(ctx)
 		return removalOf(left, sourceSide), err
 	})
@@ -43,6 +48,12 @@ func (c *recovery) complete(ctx context.Context) error {
 		return c.arriveBeside(ctx, later)
 	}
 	return c.arrive(ctx)
+}
+
+// neverMoved returns true if the source shows no move: it has no record of one, no Cluster, no host and no leftover.
+func neverMoved(source, target *scope, departed pivot.Departure) bool {
+	return len(departed.Infras)+len(departed.Hosts) == 0 && len(source.clusters)+len(source.hosts) == 0 &&
+		len(removals(source, target)) == 0
 }
 
 // arriveBeside waits until the hosts of the other Clusters run in the target, and refuses for the Clusters that were

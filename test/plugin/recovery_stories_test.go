@@ -166,6 +166,16 @@ func describeRecovery(c *clusters) {
 		Expect(target.hosts(ctx)).To(HaveLen(1))
 	})
 
+	It("refuses to move if the kubeconfigs are swapped", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		Expect(c.target.Client.Create(ctx, build.Namespace(namespace))).To(Succeed())
+		settle(ctx, c.target, namespace)
+		for _, command := range []string{"run", "resume"} {
+			Expect(c.run(ctx, namespace, command)).To(And(end(1, "Not done, because:",
+				"the source has neither a Cluster nor a record of a move", "they may be swapped"), Not(says("Safe to switch off"))))
+		}
+	})
+
 	It("runs nothing while an obstacle exists", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
