@@ -164,6 +164,12 @@ func (c *cluster) lookLeniently(ctx context.Context, namespace string) (*sight, 
 // lacksKind returns true for the error of a kind that is not installed.
 func lacksKind(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
+// isPermanent returns true for the error of a read that fails again: the kind is not installed, or the user may not
+// read it.
+func isPermanent(err error) bool {
+	return lacksKind(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
 // manager returns the obstacles of the manager of this provider. Empty if it runs.
 func (c *cluster) manager(ctx context.Context) ([]pivot.Obstacle, error) {
 	managers, err := c.managers(ctx)

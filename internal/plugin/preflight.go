@@ -101,7 +101,10 @@ func setupPreflight(set *pflag.FlagSet) runner {
 		if err != nil {
 			return exitBlind, err
 		}
-		planned := plannedMove{source, target, where.namespace, ignored}
+		planned := plannedMove{source, target, where.namespace, ignored, func(err error) {
+			// A failed write does not end the wait.
+			_ = say(environment.Errors, "Waiting: %v", err)
+		}}
 		look := planned.inspect
 		if wait {
 			look = func(ctx context.Context) (preflight, error) { return planned.await(ctx, timeout, isReady) }
@@ -125,6 +128,9 @@ type plannedMove struct {
 	source, target *cluster
 	namespace      string
 	ignored        ignorance
+
+	// missed is called with the error of a failed read while a command waits, when the error changes.
+	missed func(error)
 }
 
 // inspect reads both sides, and judges them.
@@ -146,25 +152,36 @@ func (m plannedMove) inspect(ctx context.Context) (preflight, error) {
 }
 
 // await inspects until a verdict is final, or until the timeout. It returns the last verdict. The timeout does not
-// bound the first inspection.
+// bound the first inspection. After the first inspection, await repeats a failed read. It returns the error if the read
+// still fails at the timeout, and at once if a repeated read cannot succeed.
 func (m plannedMove) await(ctx context.Context, limit time.Duration, final func(preflight) bool) (preflight, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	last, err := m.inspect(ctx)
-	for err == nil && !final(last) {
+	if err != nil {
+		return last, err
+	}
+	var unread error
+	for unread != nil || !final(last) {
 		select {
 		case <-limited.Done():
-			return last, nil
+			return last, unread
 		case <-time.After(waitEvery):
 		}
-		var verdict preflight
-		if verdict, err = m.inspect(limited); err == nil {
-			last = verdict
-		} else if limited.Err() != nil {
-			return last, nil
+		verdict, err := m.inspect(limited)
+		switch {
+		case err == nil:
+			last, unread = verdict, nil
+		case isPermanent(err):
+			return last, err
+		case limited.Err() == nil:
+			if unread == nil || unread.Error() != err.Error() {
+				m.missed(err)
+			}
+			unread = err
 		}
 	}
-	return last, err
+	return last, nil
 }
 
 // isReady is the final verdict of a command that waits until no obstacle exists.

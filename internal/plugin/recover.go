@@ -346,7 +346,7 @@ func (c *recovery) awaitHosts(ctx context.Context, at *cluster, only []string) (
 			if waiting = c.pausedHosts(seen, held, !begun); len(waiting) == 0 {
 				return nil, c.tellHeld(held)
 			}
-		case lacksKind(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		case isPermanent(err):
 			return nil, err
 		case limited.Err() == nil:
 			waiting = []pivot.Obstacle{pivot.AboutNothing().Blocks(pivot.CodeUnreachable, "check that its API server runs",

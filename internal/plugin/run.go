@@ -120,11 +120,14 @@ func difference(before, after []string) []string {
 // await inspects until a verdict is final, or until the timeout. It prints the obstacles when they change.
 func (c *recovery) await(ctx context.Context, final func(preflight) bool) (preflight, error) {
 	told := ""
-	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored}
+	// A failed write does not end the wait.
+	planned := plannedMove{c.source, c.target, c.where.namespace, c.ignored, func(err error) {
+		told = ""
+		_ = c.progress.say("Waiting: %v", err)
+	}}
 	return planned.await(ctx, c.timeout, func(verdict preflight) bool {
 		if line := pivot.Enumerate(verdict.Obstacles); line != told && line != "" {
 			told = line
-			// A failed write does not end the wait.
 			_ = c.progress.say("Waiting: %s", line)
 		}
 		return final(verdict)

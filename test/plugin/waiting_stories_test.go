@@ -148,6 +148,20 @@ func describeWaiting(c *clusters) {
 			Not(says("Waiting"))))
 	})
 
+	It("waits through an outage of the target", func(ctx context.Context) {
+		w, _ := busy(ctx)
+		line := stage.NewLine(c.target.Config)
+		file, err := c.target.WriteKubeconfig("wait-line", line.Config)
+		Expect(err).NotTo(HaveOccurred())
+		waiting := startAt(ctx, nil, commandLine(c.source.Kubeconfig, file, w.namespace, "run"))
+		waiting.tells("Waiting: source: host busy is inspecting")
+		line.Cut()
+		waiting.tells("Waiting: reading the target cluster")
+		Expect(line.Mend()).To(Succeed())
+		w.create(ctx, build.Metal3Machine("early", clusterName))
+		waiting.ends(1, "Not done, because:", "Metal3Machine early has no ownerReference")
+	})
+
 	It("watches until all hosts are parked, have arrived, and are adopted, up to the timeout", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		source := settle(ctx, c.source, namespace)
