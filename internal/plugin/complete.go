@@ -35,9 +35,11 @@ func (c *recovery) complete(ctx context.Context) error {
 	if !confirmed || err != nil {
 		return err
 	}
+	moved := movedClusters(c.left, c.arrived, departed)
 	for _, step := range []func() error{
 		func() error { return c.remove(ctx, c.source, left) },
-		func() error { return c.moveLate(ctx, late) },
+		func() error { return c.unpauseKept(ctx, moved) },
+		func() error { return c.moveLate(ctx, late, moved) },
 		func() error { return c.unpauseBrought(ctx, departed) },
 	} {
 		if err := step(); err != nil || len(c.done.Refusals) > 0 {
@@ -158,9 +160,7 @@ func broughtBy(source, target *scope, departed pivot.Departure) (*scope, []pivot
 				"the source has no record of a move, and Cluster %s of the target is paused", cluster.Name))
 		}
 	}
-	if len(brought.clusters) == 0 {
-		brought.pausedClasses = nil
-	}
+	brought.pausedClasses = classesOf(brought.clusters, target.namespace, target.pausedClasses)
 	for _, each := range lostSince(&brought) {
 		about := pivot.AboutNamed(each.kind.Kind, target.namespace, each.name)
 		refusals = append(refusals, about.Blocks(pivot.CodeMoveUnclear, "restore it from a backup in the target",
@@ -180,6 +180,19 @@ func pausedLater(source, target *scope, departed pivot.Departure) []*clusterv1.C
 		}
 	}
 	return later
+}
+
+// movedClusters returns the Clusters of the source, and those that its last move has brought to the target.
+func movedClusters(source, target *scope, departed pivot.Departure) []*clusterv1.Cluster {
+	moved := slices.Clone(source.clusters)
+	for _, cluster := range target.clusters {
+		switch originOf(source, cluster, target.infraOf(cluster), departed) {
+		case originMove, originLater:
+			moved = append(moved, cluster)
+		case originOther, originOlder:
+		}
+	}
+	return moved
 }
 
 // origin is the relation of a Cluster of the target to the last move from the source.

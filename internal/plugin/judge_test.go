@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -85,7 +86,7 @@ func TestSourceObstacles(t *testing.T) {
 		"Refused": {
 			reason: "clusterctl refuses some clusters itself, and a pause has removed the gate",
 			edit: func(s *scope) {
-				s.clusters[0].Spec.Paused, s.pausedClasses = ptr.To(true), []string{"class"}
+				s.clusters[0].Spec.Paused, s.pausedClasses = ptr.To(true), []client.ObjectKey{{Namespace: build.DefaultNamespace, Name: "class"}}
 				s.infras[0].Annotations = nil
 			},
 			want: []string{

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -147,8 +148,8 @@ func lateObstacles(source, target *scope, host *bmov1alpha1.BareMetalHost) []piv
 }
 
 // moveLate moves the hosts with a second clusterctl move. The source must have no other object: clusterctl
-// would overwrite objects of the target with leftovers of an interrupted move.
-func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
+// would overwrite objects of the target with leftovers of an interrupted move. Moved are the Clusters of that move.
+func (c *recovery) moveLate(ctx context.Context, late lateHosts, moved []*clusterv1.Cluster) error {
 	if len(late.hosts) == 0 {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts) error {
 		return fmt.Errorf("clusterctl move: %w; run the same command again", err)
 	}
 	c.done.Actions = append(c.done.Actions, what)
-	return nil
+	return c.unpauseKept(ctx, moved)
 }
 
 // planLate refuses if a second clusterctl move would move other objects of the source too. It returns an error if a

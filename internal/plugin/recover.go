@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -267,15 +266,8 @@ func (c *recovery) act(do func() error, format string, values ...any) error {
 // unpause unpauses the ClusterClasses of one side, then its Clusters, as clusterctl does. A Cluster that has changed
 // since the last read stays paused.
 func (c *recovery) unpause(ctx context.Context, at *cluster, seen *scope) error {
-	for _, name := range seen.pausedClasses {
-		class := &clusterv1.ClusterClass{}
-		class.Namespace, class.Name = seen.namespace, name
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, clusterv1.PausedAnnotation)
-		err := c.act(func() error { return mergePatch(ctx, at.client, class, patch) },
-			"Unpaused ClusterClass %s in the %s", name, at.side)
-		if err != nil {
-			return err
-		}
+	if err := c.unpauseClasses(ctx, at, seen.pausedClasses); err != nil {
+		return err
 	}
 	for _, cluster := range seen.clusters {
 		if !isPaused(cluster) {

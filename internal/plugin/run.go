@@ -163,6 +163,9 @@ func (c *recovery) transfer(ctx context.Context) error {
 			err)
 	}
 	c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
+	if err := c.unpauseKept(ctx, c.left.clusters); err != nil {
+		return err
+	}
 	return c.arrive(ctx)
 }
 

@@ -27,6 +27,7 @@ func (s departure) obstacles() []pivot.Obstacle {
 		found = append(found, s.nothingToMove())
 	}
 	found = append(found, pivot.Obstacles(s.facts())...)
+	found = append(found, s.classObstacles()...)
 	for _, infra := range s.infras {
 		found = append(found, s.endpointObstacles(infra)...)
 	}
@@ -57,7 +58,7 @@ func (s departure) facts() pivot.MoveFacts {
 	facts := pivot.MoveFacts{
 		Namespace: s.namespace, Hosts: s.hosts, Around: s.around,
 		Clusters: s.clusters, Machines: s.machines, Infras: s.infras,
-		PausedClasses: s.pausedClasses, Remediations: s.remediations, Naming: slices.Clone(s.naming), Secrets: s.secrets,
+		PausedClasses: s.localClasses(), Remediations: s.remediations, Naming: slices.Clone(s.naming), Secrets: s.secrets,
 		OpenPools: s.openPools,
 	}
 	for _, infra := range s.infras {

@@ -27,8 +27,11 @@ type scope struct {
 	// identity differs between any two clusters.
 	identity types.UID
 
-	machines                    []*clusterv1.Machine
-	remediations, pausedClasses []string
+	machines     []*clusterv1.Machine
+	remediations []string
+
+	// pausedClasses are the paused ClusterClasses of the namespace, and those of other namespaces that its Clusters use.
+	pausedClasses []client.ObjectKey
 
 	// openPools are the names of IPPools with allocated addresses and without spec.clusterName.
 	openPools []string
@@ -91,8 +94,8 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 		return nil, err
 	}
 	for _, read := range []func(context.Context, *scope) error{
-		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readProviders, c.readObjects,
-		c.readOperators, c.readDependants,
+		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readClasses, c.readProviders,
+		c.readObjects, c.readOperators, c.readDependants,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)
@@ -195,15 +198,6 @@ func (c *cluster) readNames(ctx context.Context, s *scope) error {
 		facts.AddRemediation(&remediations[i])
 	}
 	s.remediations, s.openPools = facts.Remediations, facts.OpenPools
-	classes, err := c.list(ctx, clusterv1.GroupVersion.WithKind("ClusterClass"), s.namespace)
-	if err != nil {
-		return err
-	}
-	for _, class := range classes {
-		if _, paused := class.Annotations[clusterv1.PausedAnnotation]; paused {
-			s.pausedClasses = append(s.pausedClasses, class.Name)
-		}
-	}
 	return nil
 }
 

@@ -91,8 +91,8 @@ func (c *unpausing) judgeClusters(ctx context.Context) (*scope, []pivot.Obstacle
 
 func unpausedNames(resumed *scope) []string {
 	var names []string
-	for _, name := range resumed.pausedClasses {
-		names = append(names, "ClusterClass "+name)
+	for _, key := range resumed.pausedClasses {
+		names = append(names, "ClusterClass "+className(key, resumed.namespace))
 	}
 	for _, cluster := range resumed.clusters {
 		names = append(names, "Cluster "+cluster.Name)

@@ -88,6 +88,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeChanges(c)
 		describeLateChanges(c)
 		describeWaiting(c)
+		describeClasses(c)
 	})
 })
 
