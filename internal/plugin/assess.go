@@ -251,7 +251,7 @@ func (a arrival) mayHaveArrived(secret *metav1.PartialObjectMetadata) bool {
 	case len(secret.OwnerReferences) > 0, belongsTo(secret) != "":
 		return false
 	default:
-		return a.namedBy(secret.Name) == "" && !slices.ContainsFunc(a.infras, isNamed)
+		return a.named[secret.Name] == "" && !slices.ContainsFunc(a.infras, isNamed)
 	}
 }
 

@@ -12,11 +12,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
-// arrivalOf returns the judgement of the target about the objects that arrive from the source.
-func arrivalOf(source, target *scope) arrival {
-	return arrival{scope: target, from: source, foreign: foreignIn(source, target)}
-}
-
 // foreignIn returns the objects of the target that have the kind and name of an object of the source, and are no copies
 // of it. The first row that matches counts.
 //

@@ -3,12 +3,12 @@ package plugin
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,6 +25,11 @@ type arrival struct {
 
 	// foreign are other objects of the target with the kind and name of an object that arrives: see foreignIn.
 	foreign map[located]bool
+
+	// owned and named are users of objects of the target, by the UID of the owner and by the name of the Secret. Users do
+	// not arrive.
+	owned map[types.UID]string
+	named map[string]string
 }
 
 func (a arrival) obstacles() []pivot.Obstacle {
@@ -178,49 +183,6 @@ func (a arrival) overwrites(kind schema.GroupKind, owner string, there *metav1.P
 			"%s %s is there already, is used by %s and would be overwritten", kind.Kind, there.Name, user)}
 	}
 	return nil
-}
-
-// userOf names an object of the target that does not arrive and that uses one that does: it names the Secret, or the
-// object owns it. Empty if there is none.
-func (a arrival) userOf(used located, there *metav1.PartialObjectMetadata) string {
-	if used.kind == secretKind() {
-		if user := a.namedBy(used.name); user != "" {
-			return user
-		}
-	}
-	isUsed := func(owner metav1.OwnerReference) bool { return owner.UID == there.UID && owner.UID != "" }
-	for _, kind := range append(a.kinds(), secretKind()) {
-		for _, name := range sortedKeys(a.all(kind)) {
-			object := a.all(kind)[name]
-			if a.stays(located{kind, name}) && slices.ContainsFunc(object.OwnerReferences, isUsed) {
-				return kind.Kind + " " + name
-			}
-		}
-	}
-	return ""
-}
-
-// stays returns true for an object of the target that does not arrive: the source lacks it, or has another object of
-// its name.
-func (a arrival) stays(object located) bool { return !a.from.has(object) || a.foreign[object] }
-
-// namedBy names an object of the target that does not arrive and names a Secret. Empty if there is none.
-func (a arrival) namedBy(secret string) string {
-	for _, host := range a.hosts {
-		if a.stays(located{hostKindOf(), host.Name}) && slices.Contains(pivot.NamedSecrets(host), secret) {
-			return "BareMetalHost " + host.Name
-		}
-	}
-	for _, object := range a.naming {
-		kind := reflect.TypeOf(object)
-		arrives := func(other metav1.Object) bool {
-			return reflect.TypeOf(other) == kind && other.GetName() == object.GetName() && !a.from.isOther(other, object)
-		}
-		if !slices.ContainsFunc(a.from.naming, arrives) && slices.Contains(pivot.NamedSecrets(object), secret) {
-			return kind.Elem().Name() + " " + object.GetName()
-		}
-	}
-	return ""
 }
 
 // belongsTo returns the name of the Cluster of an object. Empty if the object names none.
