@@ -128,7 +128,7 @@ func (c *recovery) runner(kind string, open func(Environment) error, work func(c
 		err := work(ctx)
 		c.progress.end()
 		if err != nil {
-			return exitBlind, c.interrupted(ctx, err)
+			return exitBlind, errors.Join(c.interrupted(ctx, err), c.reportUndone())
 		}
 		if err := c.report(); err != nil {
 			return exitBlind, err
@@ -170,6 +170,15 @@ func (c *recovery) messages() io.Writer {
 		return c.environment.Errors
 	}
 	return c.environment.Output
+}
+
+// reportUndone writes the document of a command that failed after its first action.
+func (c *recovery) reportUndone() error {
+	if !c.form.machine() || len(c.done.Actions) == 0 {
+		return nil
+	}
+	c.done.Done = false
+	return c.report()
 }
 
 // interrupted adds the next command to an error after an interrupt.
@@ -248,11 +257,11 @@ func (c *recovery) wrongStage(remedy, message string) error {
 		"%s", message))
 }
 
-// act records an action, and does it unless this is a dry run.
+// act does an action, and records it. A dry run only records it.
 func (c *recovery) act(do func() error, format string, values ...any) error {
 	what := fmt.Sprintf(format, values...)
-	c.done.Actions = append(c.done.Actions, what)
 	if c.dryRun {
+		c.done.Actions = append(c.done.Actions, what)
 		return nil
 	}
 	if err := do(); apierrors.IsConflict(err) {
@@ -260,6 +269,7 @@ func (c *recovery) act(do func() error, format string, values ...any) error {
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	c.done.Actions = append(c.done.Actions, what)
 	return c.progress.say("%s", what)
 }
 
