@@ -89,6 +89,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeLateChanges(c)
 		describeWaiting(c)
 		describeClasses(c)
+		describePermissions(c)
 	})
 })
 
