@@ -127,7 +127,8 @@ func readEntity(data []byte) (entity, error) {
 	reader := textproto.NewReader(bufio.NewReader(strings.NewReader(string(data[:length]) + "\n\n")))
 	header, err := reader.ReadMIMEHeader()
 	if err != nil {
-		return entity{}, unparsable("MIME user data", "reading a header: %w", err)
+		// The error quotes the line.
+		return entity{}, unparsable("MIME user data", "reading a header: a line is malformed")
 	}
 	read := entity{header: header, body: data[length:]}
 	media, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
@@ -139,7 +140,7 @@ func readEntity(data []byte) (entity, error) {
 	}
 	read.boundary = parameters["boundary"]
 	if read.boundary == "" {
-		return entity{}, unparsable("MIME user data", "a %s has no boundary", media)
+		return entity{}, unparsable("MIME user data", "a Content-Type multipart has no boundary")
 	}
 	if err := read.split(length); err != nil {
 		return entity{}, err

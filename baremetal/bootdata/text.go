@@ -17,6 +17,9 @@ const (
 // listLine matches a line that opens the list and contains nothing else.
 var listLine = regexp.MustCompile(`^(?:write_files|"write_files"|'write_files')[ \t]*:[ \t]*(?:#.*)?\r?$`)
 
+// quotedAnchor matches the only part of an error of the parser that quotes the document.
+var quotedAnchor = regexp.MustCompile(`unknown anchor '[^']*'`)
+
 // place is the position of a block in the text of a cloud-config.
 type place struct {
 	// offset is the start of a line.
@@ -27,14 +30,15 @@ type place struct {
 	key bool
 }
 
-// parse parses the single document of a YAML text. The node is nil if the document is empty.
+// parse parses the single document of a YAML text. The node is nil if the document is empty. Its errors contain no
+// content of the document.
 func parse(text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, more yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, err
+		return nil, errors.New(quotedAnchor.ReplaceAllLiteralString(err.Error(), "unknown anchor"))
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more than one YAML document")
