@@ -121,11 +121,11 @@ func (d *Departure) Return(hosts []*bmov1alpha1.BareMetalHost) bool {
 	return len(d.Hosts) < before
 }
 
-// Data returns the content of the ConfigMap.
+// Data returns the content of the ConfigMap. Many hosts are compressed: a ConfigMap has at most 1 MiB.
 func (d *Departure) Data() map[string]string {
 	// Marshalling strings returns no error.
 	hosts, _ := json.Marshal(d.Hosts)
-	data := map[string]string{departedHosts: string(hosts)}
+	data := map[string]string{departedHosts: pack(hosts)}
 	for name, epoch := range d.Infras {
 		data[departedInfra+name] = epoch.String()
 	}
@@ -135,7 +135,11 @@ func (d *Departure) Data() map[string]string {
 // DepartureOf parses the content of the ConfigMap.
 func DepartureOf(data map[string]string) (Departure, error) {
 	departure := Departure{Infras: map[string]Epoch{}}
-	if err := json.Unmarshal([]byte(data[departedHosts]), &departure.Hosts); err != nil {
+	hosts, err := unpack(data[departedHosts])
+	if err == nil {
+		err = json.Unmarshal(hosts, &departure.Hosts)
+	}
+	if err != nil {
 		return departure, fmt.Errorf("parsing key %s of ConfigMap %s: %w", departedHosts, DepartureName, err)
 	}
 	for key, value := range data {

@@ -1,6 +1,8 @@
 package pivot_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -104,6 +106,35 @@ func TestDepartureThatIsNone(t *testing.T) {
 	if _, err := pivot.DepartureOf(map[string]string{"hosts": "{"}); err == nil ||
 		!strings.Contains(err.Error(), "parsing key hosts of ConfigMap metal3-moved-away") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLongDeparture keeps the record of 10,000 hosts below the 1 MiB of a ConfigMap.
+func TestLongDeparture(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	leaves := pivot.Departure{Infras: map[string]pivot.Epoch{"production-frankfurt": 1}}
+	for i := range 10_000 {
+		leaves.Hosts = append(leaves.Hosts, pivot.DepartedHost{
+			Name:       fmt.Sprintf("rack-%03d-node-%02d", i/40, i%40),
+			Controller: fmt.Sprintf("idrac-virtualmedia://192.0.%d.%d/redfish/v1/Systems/System.Embedded.1", i/256, i%256),
+			BootMAC:    fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x", i/256, i%256, random.IntN(256), random.IntN(256), random.IntN(256)),
+			Infras:     []string{"production-frankfurt"},
+		})
+	}
+	data := leaves.Data()
+	if size := len(data["hosts"]); size > 1<<19 {
+		t.Errorf("the ConfigMap has %d bytes", size)
+	}
+	if got, err := pivot.DepartureOf(data); err != nil || !cmp.Equal(leaves, got) {
+		t.Errorf("got %d hosts, %v", len(got.Hosts), err)
+	}
+	data["hosts"] = data["hosts"][:len(data["hosts"])/2]
+	if _, err := pivot.DepartureOf(data); err == nil {
+		t.Error("a truncated record was read")
+	}
+	plain := map[string]string{"hosts": `[{"name":"host"}]`}
+	if got, err := pivot.DepartureOf(plain); err != nil || len(got.Hosts) != 1 {
+		t.Errorf("got %v, %v for a record that is not compressed", got, err)
 	}
 }
 

@@ -1,12 +1,8 @@
 package pivot
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -27,19 +23,6 @@ type Inventory map[string][]string
 // Add adds an object.
 func (i Inventory) Add(kind, name string) { i[kind] = append(i[kind], name) }
 
-const (
-	// largestPlain is the length in bytes of the longest inventory that is not compressed. All annotations of an object
-	// have at most 256 KiB.
-	largestPlain = 32 << 10
-
-	// largestUnpacked is the length in bytes to which an inventory is uncompressed at most. It is enough for 50,000
-	// Machines.
-	largestUnpacked = 16 << 20
-
-	// compressed begins an inventory that is JSON compressed with gzip, in base64.
-	compressed = "gzip:"
-)
-
 // String returns the value of the annotation, with sorted names. A long one is compressed.
 func (i Inventory) String() string {
 	sorted := make(map[string][]string, len(i))
@@ -48,28 +31,7 @@ func (i Inventory) String() string {
 	}
 	// Marshalling a map of strings returns no error.
 	content, _ := json.Marshal(sorted)
-	if len(content) <= largestPlain {
-		return string(content)
-	}
-	var packed bytes.Buffer
-	// Writing into a buffer returns no error.
-	writer, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	_, _ = writer.Write(content)
-	_ = writer.Close()
-	return compressed + base64.StdEncoding.EncodeToString(packed.Bytes())
-}
-
-// unpack returns the JSON of an inventory.
-func unpack(text string) ([]byte, error) {
-	packed, isPacked := strings.CutPrefix(text, compressed)
-	if !isPacked {
-		return []byte(text), nil
-	}
-	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(packed)))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(reader, largestUnpacked))
+	return pack(content)
 }
 
 // InventoryOf returns the inventory of a Metal3Cluster. Nil if it has none.
