@@ -209,22 +209,27 @@ func departed(host *bmov1alpha1.BareMetalHost) DepartedHost {
 // MayHaveStayed returns true for a paused host that a move may have left behind: it has no Cluster here, and no status
 // from another cluster. Only the departure decides.
 func MayHaveStayed(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
-	origin := host.Annotations[infrav1.StatusOriginAnnotation]
 	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider && len(local(around)) == 0 &&
-		!infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !LostStatus(host) &&
-		(origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == "")
+		!infrav1.IsLeaving(host) && host.DeletionTimestamp.IsZero() && !LostStatus(host) && bringsNoStatus(host)
 }
 
 // MayHaveLeft returns true for a paused host that this cluster would resume, and that a move may have taken away: it
-// has the epoch of a move from here, and no status from another cluster. Only the departure decides.
+// has the epoch of a move, and no status from another cluster. Only the departure decides.
 func MayHaveLeft(host *bmov1alpha1.BareMetalHost, around []Neighbour) bool {
 	return leavesFromHere(host) && GoalOf(host, around) == PhaseRunning
 }
 
-// leavesFromHere returns true for a host that a move from this cluster has paused.
+// leavesFromHere returns true for a host that a move from this cluster may have paused. A host without a status has no
+// origin, here and in the target.
 func leavesFromHere(host *bmov1alpha1.BareMetalHost) bool {
-	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider &&
-		host.Annotations[infrav1.StatusOriginAnnotation] == string(host.UID) && EpochOf(host).IsMove()
+	return host.Annotations[bmov1alpha1.PausedAnnotation] == infrav1.HostPausedByProvider && bringsNoStatus(host) &&
+		EpochOf(host).IsMove()
+}
+
+// bringsNoStatus returns true for a host without a status from another cluster.
+func bringsNoStatus(host *bmov1alpha1.BareMetalHost) bool {
+	origin := host.Annotations[infrav1.StatusOriginAnnotation]
+	return origin == string(host.UID) || origin == "" && host.Annotations[bmov1alpha1.StatusAnnotation] == ""
 }
 
 // HasLeft returns true for a host that a move took away, so that another management cluster manages it.

@@ -241,6 +241,14 @@ func TestHasLeft(t *testing.T) {
 			if !pivot.Explained(kept, pivot.KeepAway) {
 				t.Errorf("the pause has the reason %q", kept.Annotations[infrav1.PauseReasonAnnotation])
 			}
+			delete(host.Annotations, infrav1.StatusOriginAnnotation)
+			if !pivot.MayHaveLeft(host, []pivot.Neighbour{at("new", 6)}) {
+				t.Error("MayHaveLeft is false for a host without a status that may have left")
+			}
+			host.Annotations[bmov1alpha1.StatusAnnotation] = "{}"
+			if pivot.MayHaveLeft(host, []pivot.Neighbour{at("new", 6)}) {
+				t.Error("MayHaveLeft is true for a host that has arrived from an earlier release")
+			}
 			host.Annotations[infrav1.StatusOriginAnnotation] = "another"
 			if pivot.MayHaveLeft(host, around) {
 				t.Error("MayHaveLeft is true for a host that has arrived")
