@@ -72,6 +72,19 @@ func describe(err error) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
+// messageLimit is the maximum length of the message of a condition in bytes. The API server refuses a status with a
+// message of over 32768 characters, and Cluster API joins the messages of several objects.
+const messageLimit = 4096
+
+// shortenMessages shortens the messages of all conditions to messageLimit.
+func shortenMessages(object Object) {
+	list := object.GetConditions()
+	for i := range list {
+		list[i].Message = shorten(list[i].Message, messageLimit)
+	}
+	object.SetConditions(list)
+}
+
 // shorten truncates a text to a number of bytes, at the boundary of a character.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {

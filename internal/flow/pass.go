@@ -121,6 +121,7 @@ func (p *Pass) write(ctx context.Context, report func()) error {
 		}
 	}
 	report()
+	shortenMessages(p.object)
 	p.setFailed(infrav1.WriteFailedReason, saveErr)
 	if err := p.saveStatus(ctx); err != nil {
 		return errors.Join(saveErr, err)

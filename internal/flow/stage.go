@@ -124,6 +124,8 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 			failures = append(failures, err)
 			ran = outcome.Waiting(stage.Failed, describe(err))
 		}
+		// Status may copy the message to another field than a condition.
+		ran.Message = shorten(ran.Message, messageLimit)
 		results[stage.Type] = Result{Outcome: ran, Err: err, pending: result.pending - 1}
 		after = Soonest(after, ran.After)
 		if !ran.IsDone() && !stage.Aside {

@@ -198,6 +198,41 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestLongMessages expects messages that the API server accepts: it refuses a status with a message of over 32768 bytes.
+func TestLongMessages(t *testing.T) {
+	const limit = 32768
+	long := strings.Repeat("語", 40000/3)
+	w := newWorld(t)
+	machine := w.begin()
+	first, second := conditionOf("First"), conditionOf("Second")
+	first.Done = func(*trace) flow.Reached { return flow.Reached{Reason: "Reached", Message: long} }
+	var message string
+	plan := flow.Plan[*trace]{
+		Conditions: []flow.Condition[*trace]{first, second},
+		Stages: []flow.Stage[*trace]{
+			first.Stage(func(context.Context, *trace) (outcome.Outcome, error) { return outcome.Done(), nil }),
+			second.Stage(func(context.Context, *trace) (outcome.Outcome, error) { return outcome.Blocked("Invalid", long), nil }),
+		},
+		Status: func(_ *trace, results flow.Results) {
+			message = results["Second"].Message
+			conditions.Set(machine, isNot("Third", "Invalid", long))
+		},
+	}
+	if _, err := flow.Run(context.Background(), w.pass, &trace{}, plan); err != nil {
+		t.Fatal(err)
+	}
+	messages := map[string]string{"result": message}
+	for _, condition := range w.stored().GetConditions() {
+		messages[condition.Type] = condition.Message
+	}
+	for _, name := range []string{"result", "First", "Second", "Third", "Ready"} {
+		got := messages[name]
+		if got == "" || len(got) > limit || !strings.HasPrefix(long, got) {
+			t.Errorf("the message of %s has %d bytes", name, len(got))
+		}
+	}
+}
+
 func TestReadFailed(t *testing.T) {
 	w := newWorld(t)
 	w.begin()
