@@ -160,10 +160,12 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 }
 
 // infrastructureMatters returns true for changes of the spec, of the pause, of the annotation for the labels of Nodes,
-// and of whether another management cluster manages the Cluster.
+// of the label with the name of the Cluster, and of whether another management cluster manages the Cluster. Cluster API
+// sets the label after the creation, and infrastructureToMachines requires it.
 func infrastructureMatters(before, after *infrav1.Metal3Cluster) bool {
 	const prefixes = infrav1.LabelSyncPrefixesAnnotation
 	return before.Generation != after.Generation || before.Annotations[prefixes] != after.Annotations[prefixes] ||
+		before.Labels[clusterv1.ClusterNameLabel] != after.Labels[clusterv1.ClusterNameLabel] ||
 		flow.Paused(nil, before) != flow.Paused(nil, after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after)
 }
 

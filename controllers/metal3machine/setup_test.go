@@ -117,6 +117,37 @@ func TestNodeMatters(t *testing.T) {
 	}
 }
 
+func TestInfrastructureMatters(t *testing.T) {
+	annotated := func(key string) func(*infrav1.Metal3Cluster) {
+		return func(c *infrav1.Metal3Cluster) { c.Annotations = map[string]string{key: "a"} }
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*infrav1.Metal3Cluster)
+		want   bool
+	}{
+		"Status":     {"no machine reads it", func(c *infrav1.Metal3Cluster) { c.Status.Conditions = []metav1.Condition{{Type: "Ready"}} }, false},
+		"Annotation": {"another annotation has no effect", annotated("a"), false},
+		"OtherLabel": {"another label has no effect", func(c *infrav1.Metal3Cluster) { c.Labels = map[string]string{"a": "b"} }, false},
+		"Label": {"Cluster API adopts a Metal3Cluster without labels after its creation", func(c *infrav1.Metal3Cluster) {
+			c.Labels = map[string]string{clusterv1.ClusterNameLabel: "cluster"}
+		}, true},
+		"Spec":     {"the spec changed", func(c *infrav1.Metal3Cluster) { c.Generation++ }, true},
+		"Prefixes": {"labels to copy", annotated(infrav1.LabelSyncPrefixesAnnotation), true},
+		"Pause":    {"a pause begins", annotated(clusterv1.PausedAnnotation), true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := &infrav1.Metal3Cluster{}, &infrav1.Metal3Cluster{}
+			tc.change(after)
+			got := flow.Updates(infrastructureMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+			if got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 func TestProviderIDMatters(t *testing.T) {
 	before, after := build.Metal3Machine("machine", "cluster"), build.Metal3Machine("machine", "cluster")
 	after.Labels = map[string]string{"a": "b"}
