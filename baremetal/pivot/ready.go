@@ -50,7 +50,7 @@ type MoveFacts struct {
 	// Deleting are the owners of Machines that are being deleted. AddOwner adds them.
 	Deleting []Obstacle
 
-	// PausedSince is the time of the first pause of a Cluster, while clusterctl waits for block-move. Zero otherwise.
+	// PausedSince is the known time of the first pause of a Cluster while clusterctl waits for block-move. Zero otherwise.
 	PausedSince time.Time
 
 	// PausedClasses and Remediations are the names of the ClusterClasses of the namespace that are paused, and of its

@@ -3,6 +3,7 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,11 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // Reasons of the events of a pause.
@@ -30,6 +33,29 @@ const (
 func (s *scope) waitsAtGate() bool {
 	_, gated := s.infra.Annotations[infrav1.BlockMoveAnnotation]
 	return gated && s.cluster != nil && ptr.Deref(s.cluster.Spec.Paused, false)
+}
+
+// pausedSince returns the earliest time in the condition Paused of the paused Clusters and of the Metal3Cluster. Before
+// any of them reports the pause, it returns the current time: the gate must not open without a time, and Cluster API
+// sets no condition while its manager is down. A Metal3Cluster that is paused itself does not count: its pause may be
+// older.
+func (s *scope) pausedSince(now time.Time) time.Time {
+	first := now
+	consider := func(paused *metav1.Condition) {
+		if paused != nil && paused.Status == metav1.ConditionTrue && paused.LastTransitionTime.Time.Before(first) {
+			first = paused.LastTransitionTime.Time
+		}
+	}
+	for _, cluster := range s.move.Clusters {
+		if ptr.Deref(cluster.Spec.Paused, false) {
+			consider(conditions.Get(cluster, clusterv1.PausedCondition))
+		}
+	}
+	own := conditions.Get(s.infra, clusterv1.PausedCondition)
+	if own != nil && own.Reason == clusterv1.PausedReason && !flow.Paused(nil, s.infra) {
+		consider(own)
+	}
+	return first
 }
 
 // beginMove raises the epoch when the Cluster was paused. The gate stays closed until the hosts have the epoch. A pause

@@ -115,7 +115,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 		s.move.Machines = append(s.move.Machines, &machines.Items[i])
 	}
 	if s.waitsAtGate() {
-		s.move.PausedSince = pausedSince(s.move.Clusters)
+		s.move.PausedSince = s.pausedSince(r.Clock.Now())
 	}
 	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
 		owners := partial(clusterv1.GroupVersion.WithKind(kind + "List"))

@@ -574,6 +574,37 @@ func describeMoves(s *suite) {
 		w.gate(ctx, false)
 	})
 
+	It("keeps the gate closed for late objects before Cluster API reports the pause", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "early", build.Available())
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx, begun()))
+		w.gate(ctx, true)
+		w.pause(ctx, true)
+		w.eventually(ctx, infrav1.PausedCondition, stage.IsTrue())
+		paused := conditions.Get(w.get(ctx, Default), infrav1.PausedCondition).LastTransitionTime
+		other := build.Cluster("other", build.InNamespace(w.namespace), begun())
+		w.create(ctx, other)
+		late := &bmov1alpha1.BareMetalHost{}
+		Eventually(func(g Gomega) {
+			late = build.Host("late", build.InNamespace(w.namespace))
+			g.Expect(client.IgnoreNotFound(w.client.Delete(ctx, late))).To(Succeed())
+			late.ResourceVersion = ""
+			g.Expect(w.client.Create(ctx, late)).To(Succeed())
+			g.Expect(late.CreationTimestamp.After(paused.Time)).To(BeTrue(), "times have no fractions")
+		}).Should(Succeed())
+		for _, name := range []string{"early", "late"} {
+			w.pauseForMove(ctx, name)
+		}
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"BareMetalHost late was created after clusterctl had discovered the objects"))
+		Expect(w.client.Delete(ctx, late)).To(Succeed())
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason, "Cluster other"))
+		w.gate(ctx, true)
+		Expect(w.client.Delete(ctx, other)).To(Succeed())
+		w.gate(ctx, false)
+	})
+
 	It("reports objects with which clusterctl move returns an error", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
@@ -641,7 +672,7 @@ func describeMoves(s *suite) {
 		w.obstacle(ctx, "Cluster cluster is owned by ConfigMap keeper")
 	})
 
-	It("keeps ReadyForMove true when clusterctl pauses another Cluster of the namespace", func(ctx context.Context) {
+	It("keeps the gate closed until clusterctl has paused all Clusters of the namespace", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
 		w.create(ctx, build.Cluster("other", build.InNamespace(w.namespace), begun()))
@@ -651,11 +682,14 @@ func describeMoves(s *suite) {
 		w.movable(ctx)
 		w.pauseForMove(ctx, "host")
 		w.pause(ctx, true)
-		w.gate(ctx, false)
-		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsFalseBecause(infrav1.WaitingForHostsReason,
+			"Cluster other is not paused"))
+		w.gate(ctx, true)
 		stage.Change(ctx, w.client, w.key("other"), &clusterv1.Cluster{}, func(other *clusterv1.Cluster) {
 			other.Spec.Paused = ptr.To(true)
 		})
+		w.gate(ctx, false)
+		w.eventually(ctx, infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason))
 		Consistently(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Conditions).To(
 				stage.HaveCondition(infrav1.ReadyForMoveCondition, stage.IsTrueBecause(infrav1.MovableReason)))

@@ -3,33 +3,15 @@ package metal3cluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // controlPlaneGroup is the API group of control planes. The manager has no permission to read other groups.
 const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
-
-// pausedSince returns the earliest time in the condition Paused of the paused Clusters. Zero if there is none.
-func pausedSince(clusters []*clusterv1.Cluster) (first time.Time) {
-	for _, cluster := range clusters {
-		paused := conditions.Get(cluster, clusterv1.PausedCondition)
-		if paused == nil || paused.Status != metav1.ConditionTrue || !ptr.Deref(cluster.Spec.Paused, false) {
-			continue
-		}
-		if since := paused.LastTransitionTime.Time; first.IsZero() || since.Before(first) {
-			first = since
-		}
-	}
-	return first
-}
 
 // getPlanes reads the metadata of the control planes of the Clusters live. A kind that is not served has no objects.
 func (r *Reconciler) getPlanes(ctx context.Context, s *scope) ([]*metav1.PartialObjectMetadata, error) {
