@@ -18,8 +18,11 @@ import (
 //	                                                              withoutRecord
 //
 // While a Cluster of the namespace is paused, a move may run, so WithoutLeftovers removes only ownerReferences. It does
-// not change a host that a move deletes. It keeps the pause of the provider, which controllers/hostmove removes.
-func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmov1alpha1.BareMetalHost, bool) {
+// not change a host that a move deletes. It keeps the pause of the provider, which controllers/hostmove removes. It
+// keeps the record of a claim if recorded says that a Metal3Machine has recorded the host.
+func WithoutLeftovers(
+	host *bmov1alpha1.BareMetalHost, clusterPaused, recorded bool,
+) (*bmov1alpha1.BareMetalHost, bool) {
 	if infrav1.IsLeaving(host) {
 		return host, false
 	}
@@ -29,7 +32,7 @@ func WithoutLeftovers(host *bmov1alpha1.BareMetalHost, clusterPaused bool) (*bmo
 	if !clusterPaused && (unclaimed || isReservation(host.Spec.ConsumerRef)) {
 		delete(clean.Annotations, infrav1.BlockMoveAnnotation)
 	}
-	if _, kept := host.Labels[infrav1.NodeReuseLabel]; !clusterPaused && unclaimed && !kept {
+	if _, kept := host.Labels[infrav1.NodeReuseLabel]; !clusterPaused && !recorded && unclaimed && !kept {
 		clean = withoutRecord(clean)
 	}
 	return clean, !equality.Semantic.DeepEqual(host.ObjectMeta, clean.ObjectMeta)

@@ -26,10 +26,11 @@ func TestWithoutLeftovers(t *testing.T) {
 	moving := note("clusterctl.cluster.x-k8s.io/delete-for-move", "")
 
 	cases := map[string]struct {
-		reason string
-		host   *bmov1alpha1.BareMetalHost
-		paused bool
-		want   *bmov1alpha1.BareMetalHost
+		reason   string
+		host     *bmov1alpha1.BareMetalHost
+		paused   bool
+		recorded bool
+		want     *bmov1alpha1.BareMetalHost
 	}{
 		"NoLeftovers": {
 			reason: "most hosts have none and must not be written",
@@ -100,6 +101,12 @@ func TestWithoutLeftovers(t *testing.T) {
 			host:   bare(note(infrav1.ReleaseAnnotation, "{"), uncleaned),
 			want:   bare(uncleaned),
 		},
+		"EverythingOnAnUnclaimedHostThatAMachineHasRecorded": {
+			reason:   "the machine requires the record only",
+			host:     bare(block, record, oldOwner),
+			recorded: true,
+			want:     bare(record, userOwner),
+		},
 		"OwnerWhileAClusterIsPaused": {
 			reason: "the garbage collector also runs during a move",
 			host:   bare(ownPause, block, record, oldOwner),
@@ -124,7 +131,7 @@ func TestWithoutLeftovers(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.host.DeepCopy()
-			got, changed := host.WithoutLeftovers(tc.host, tc.paused)
+			got, changed := host.WithoutLeftovers(tc.host, tc.paused, tc.recorded)
 			want := tc.want
 			if want == nil {
 				want = before
@@ -138,7 +145,7 @@ func TestWithoutLeftovers(t *testing.T) {
 			if diff := cmp.Diff(before, tc.host); diff != "" {
 				t.Errorf("the given host was changed: -before +after:\n%s", diff)
 			}
-			if _, again := host.WithoutLeftovers(got, tc.paused); again {
+			if _, again := host.WithoutLeftovers(got, tc.paused, tc.recorded); again {
 				t.Error("a second call changed the host again")
 			}
 		})

@@ -133,7 +133,7 @@ func TestTheEndOfAReservationRestoresTheOriginalValues(t *testing.T) {
 			h = h.DeepCopy()
 			delete(h.Labels, infrav1.NodeReuseLabel)
 			h.Spec.ConsumerRef = nil
-			return host.WithoutLeftovers(h, false)
+			return host.WithoutLeftovers(h, false, false)
 		},
 	}
 	for seed := range uint64(1000) {

@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	clean, dirty := host.WithoutLeftovers(current, paused || recorded)
+	clean, dirty := host.WithoutLeftovers(current, paused, recorded)
 	orphans := false
 	if !paused && remediation.HasPowerOffRequest(current) {
 		if clean, orphans, err = r.withoutOrphans(ctx, clean); err != nil {
@@ -216,7 +216,7 @@ func hasLeftovers(object client.Object) bool {
 	if !isHost {
 		return false
 	}
-	_, dirty := host.WithoutLeftovers(current, false)
+	_, dirty := host.WithoutLeftovers(current, false, false)
 	return dirty || remediation.HasPowerOffRequest(current)
 }
 
