@@ -1,7 +1,6 @@
 package bootdata
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/base64"
 	"errors"
@@ -26,7 +25,12 @@ const (
 	lineLength = 76
 )
 
-var wrapStart = regexp.MustCompile(`^` + wrapBegin + `(metal3-[0-9a-f]{32})"\n\n--(metal3-[0-9a-f]{32})\n`)
+var (
+	wrapStart = regexp.MustCompile(`^` + wrapBegin + `(metal3-[0-9a-f]{32})"\n\n--(metal3-[0-9a-f]{32})\n`)
+
+	// headerLine matches a line that Python takes for a line of a header.
+	headerLine = regexp.MustCompile(`^(?:From |[!-9;-~]*:|[ \t])`)
+)
 
 // config is the cloud-config of a part with the files.
 func config(files []File) string {
@@ -123,13 +127,7 @@ type entity struct {
 // readEntity splits MIME like Python, in which cloud-init is written: lines end in LF or CRLF, also mixed. Unlike
 // Python, it requires the line that ends the parts: without it, the data is truncated.
 func readEntity(data []byte) (entity, error) {
-	length := headerLength(data)
-	reader := textproto.NewReader(bufio.NewReader(strings.NewReader(string(data[:length]) + "\n\n")))
-	header, err := reader.ReadMIMEHeader()
-	if err != nil {
-		// The error quotes the line.
-		return entity{}, unparsable("MIME user data", "reading a header: a line is malformed")
-	}
+	header, length := readHeader(data)
 	read := entity{header: header, body: data[length:]}
 	media, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil && header.Get("Content-Type") != "" {
@@ -148,16 +146,40 @@ func readEntity(data []byte) (entity, error) {
 	return read, nil
 }
 
-// headerLength returns the length of the header with the empty line that ends it.
-func headerLength(data []byte) int {
-	length := 0
-	for line := range bytes.Lines(data) {
-		length += len(line)
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			break
+// readHeader returns the header, and its length with the empty line that ends it. Like Python, it returns no error: the
+// body begins at the first line that cannot belong to a header, also without an empty line before. It ignores lines
+// without a name.
+func readHeader(data []byte) (textproto.MIMEHeader, int) {
+	header, length := textproto.MIMEHeader{}, 0
+	var name string
+	var value []string // The lines of the value that is read.
+	add := func() {
+		if name != "" {
+			header.Add(name, strings.Join(value, " "))
 		}
 	}
-	return length
+	for line := range bytes.Lines(data) {
+		text := strings.TrimRight(string(line), "\r\n")
+		if text != "" && !headerLine.MatchString(text) {
+			break
+		}
+		length += len(line)
+		if text == "" {
+			break
+		}
+		if text[0] == ' ' || text[0] == '\t' {
+			value = append(value, strings.TrimSpace(text))
+			continue
+		}
+		add()
+		before, after, _ := strings.Cut(text, ":")
+		if name = before; strings.HasPrefix(text, "From ") {
+			name = ""
+		}
+		value = []string{strings.TrimSpace(after)}
+	}
+	add()
+	return header, length
 }
 
 // split returns the parts. The body starts at the offset.

@@ -230,12 +230,6 @@ func TestInjectReportsProblems(t *testing.T) {
 			reason: "an alias without an anchor", data: "#cloud-config\npassword: *do-not-tell\n",
 			want: infrav1.BootstrapDataInvalidReason, says: "unknown anchor", blocked: true,
 		},
-		"Header": {
-			reason: "a MIME part without an empty line after its header",
-			data: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n" +
-				"Content-Type: text/x-shellscript\necho do-not-tell\n--b--\n",
-			want: infrav1.BootstrapDataInvalidReason, says: "reading a header", blocked: true,
-		},
 		"MediaType": {
 			reason: "a MIME part without a boundary",
 			data:   "MIME-Version: 1.0\nContent-Type: multipart/do-not-tell\n\necho\n",
