@@ -60,7 +60,7 @@ const (
 	FailureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"
 
 	// ReleaseAnnotation on a host records the values that the claim has replaced. The release restores them. It exists
-	// on claimed hosts, on hosts that are reserved by node reuse, and on released hosts that BMO has not deprovisioned yet.
+	// on claimed hosts, on hosts that are reserved by node reuse, and on released hosts until BMO has deprovisioned them.
 	ReleaseAnnotation = "infrastructure.cluster.x-k8s.io/before-claim"
 
 	// ChosenHostAnnotation on a Metal3Machine holds the name of the host that the provider chose. If HostAnnotation names

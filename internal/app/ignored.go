@@ -2,8 +2,8 @@ package app
 
 import "github.com/spf13/pflag"
 
-// ignoredFlag is a flag of CAPM3 with a number that the manager accepts and ignores, so that it starts with the arguments of an
-// existing Deployment.
+// ignoredFlag is a flag of CAPM3 with a number that the manager accepts and ignores, so that it starts with the
+// arguments of an existing Deployment.
 type ignoredFlag struct {
 	name string
 
