@@ -221,16 +221,19 @@ func describeReturn(w *world) {
 			})))
 		template := &infrav1.Metal3MachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "workers"}}
 		template.Spec.Template.Spec = build.Metal3Machine("any", clusterName).Spec
+		template.Spec.Template.Spec.FailureDomainPolicy = infrav1.FailureDomainStrict
 		w.create(ctx, template)
 		lists := w.commands("Return to CAPM3")
-		Expect(lists).To(HaveLen(4))
-		const ironic, policies, formats, templates = 0, 1, 2, 3
+		Expect(lists).To(HaveLen(6))
+		const ironic, ironicTemplates, policies, strictTemplates, formats, templates = 0, 1, 2, 3, 4, 5
 		shows := func(list int, row string) {
 			GinkgoHelper()
 			Expect(w.bash(ctx, GinkgoT().TempDir(), lists[list])).To(MatchRegexp(`(?m)^` + row + `$`))
 		}
 		shows(ironic, withIronic+` +one`)
+		shows(ironicTemplates, `NAME +IRONIC`)
 		shows(policies, later+` +Strict`)
+		shows(strictTemplates, `workers +Strict`)
 		for _, name := range []string{later, waiting} {
 			shows(formats, name+` +<none> +<none>`)
 		}
@@ -245,6 +248,7 @@ func describeReturn(w *world) {
 
 		shows(ironic, withIronic+` +<none>`)
 		shows(policies, later+` +<none>`)
+		shows(strictTemplates, `workers +<none>`)
 		for _, name := range []string{later, waiting} {
 			shows(formats, name+` +<none> +qcow2`)
 		}
