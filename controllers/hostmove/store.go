@@ -90,7 +90,7 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 		return Tenant{}, client.IgnoreNotFound(err)
 	}
 	// After a move or a restore, a machine has no status, but its provider ID.
-	published := holder.Spec.ProviderID == host.ProviderID(holder.Namespace, current.Name, holder.Name)
+	published := host.Published(holder) == current.Name
 	linked := machine.Status.NodeRef.IsDefined() || published && !pivot.LostStatus(current)
 	if linked && pivot.ImageSince(current).IsZero() {
 		return Tenant{Joined: true}, nil

@@ -248,6 +248,6 @@ func (w *world) running(ctx context.Context, name string) {
 func (w *world) stays(ctx context.Context, name string) {
 	GinkgoHelper()
 	annotations := w.get(ctx, Default, name).Annotations
-	Eventually(w.writes.HasRead).WithArguments(name).Should(BeTrue())
+	w.writes.AwaitRead(name)
 	Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, name).Annotations).To(Equal(annotations)) }).Should(Succeed())
 }

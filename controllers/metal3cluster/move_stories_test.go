@@ -20,7 +20,6 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -549,15 +548,9 @@ func describeMoves(s *suite) {
 		w.infrastructure(ctx, w.cluster(ctx, begun()))
 		w.gate(ctx, true)
 		w.pause(ctx, true)
-		early, late := &bmov1alpha1.BareMetalHost{}, &bmov1alpha1.BareMetalHost{}
+		early := &bmov1alpha1.BareMetalHost{}
 		Expect(w.client.Get(ctx, w.key("early"), early)).To(Succeed())
-		Eventually(func(g Gomega) {
-			late = build.Host("late", build.InNamespace(w.namespace))
-			g.Expect(client.IgnoreNotFound(w.client.Delete(ctx, late))).To(Succeed())
-			late.ResourceVersion = ""
-			g.Expect(w.client.Create(ctx, late)).To(Succeed())
-			g.Expect(late.CreationTimestamp.After(early.CreationTimestamp.Time)).To(BeTrue(), "times have no fractions")
-		}).Should(Succeed())
+		late := w.hostAfter(ctx, "late", early.CreationTimestamp)
 		stage.ChangeStatus(ctx, w.client, w.key(clusterName), &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) {
 			conditions.Set(cluster, metav1.Condition{
 				Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason,
@@ -585,14 +578,7 @@ func describeMoves(s *suite) {
 		paused := conditions.Get(w.get(ctx, Default), infrav1.PausedCondition).LastTransitionTime
 		other := build.Cluster("other", build.InNamespace(w.namespace), begun())
 		w.create(ctx, other)
-		late := &bmov1alpha1.BareMetalHost{}
-		Eventually(func(g Gomega) {
-			late = build.Host("late", build.InNamespace(w.namespace))
-			g.Expect(client.IgnoreNotFound(w.client.Delete(ctx, late))).To(Succeed())
-			late.ResourceVersion = ""
-			g.Expect(w.client.Create(ctx, late)).To(Succeed())
-			g.Expect(late.CreationTimestamp.After(paused.Time)).To(BeTrue(), "times have no fractions")
-		}).Should(Succeed())
+		late := w.hostAfter(ctx, "late", paused)
 		for _, name := range []string{"early", "late"} {
 			w.pauseForMove(ctx, name)
 		}

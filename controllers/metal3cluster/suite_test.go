@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -189,6 +190,19 @@ func (w *world) untouched(ctx context.Context) {
 	GinkgoHelper()
 	version := w.get(ctx, Default).ResourceVersion
 	Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).ResourceVersion).To(Equal(version)) }).Should(Succeed())
+}
+
+// hostAfter creates a host after a time.
+func (w *world) hostAfter(ctx context.Context, name string, after metav1.Time) (late *bmov1alpha1.BareMetalHost) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		late = build.Host(name, build.InNamespace(w.namespace))
+		g.Expect(client.IgnoreNotFound(w.client.Delete(ctx, late))).To(Succeed())
+		late.ResourceVersion = ""
+		g.Expect(w.client.Create(ctx, late)).To(Succeed())
+		g.Expect(late.CreationTimestamp.After(after.Time)).To(BeTrue(), "times have no fractions")
+	}).Should(Succeed())
+	return late
 }
 
 // witness waits until the manager has written another Metal3Cluster, so that it runs.

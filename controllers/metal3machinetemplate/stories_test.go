@@ -199,7 +199,7 @@ func describeOthers(s *suite) {
 		})
 		w.template(ctx, disabled, moving)
 		w.manager.Start()
-		Eventually(w.writes.HasRead).WithArguments("template").Should(BeTrue())
+		w.writes.AwaitRead("template")
 		Consistently(func(g Gomega) {
 			g.Expect(w.get(ctx, g).Status.Conditions).To(BeEmpty())
 			g.Expect(w.modeOf(ctx, g, "machine")).To(Equal("metadata"))
@@ -219,7 +219,7 @@ func describeOthers(s *suite) {
 		w.manager.Start()
 		// The event of a host enqueues all templates of the namespace.
 		w.host(ctx, "host", build.Hardware(2, 2048))
-		Eventually(w.writes.HasRead).WithArguments("mine").Should(BeTrue())
+		w.writes.AwaitRead("mine")
 		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g).Status.Conditions).To(BeEmpty()) }).Should(Succeed())
 	})
 }

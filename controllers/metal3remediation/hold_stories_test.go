@@ -99,7 +99,7 @@ func describeHolds(s *suite) {
 		w.remediate(ctx, func(request *infrav1.Metal3Remediation) {
 			request.Annotations = map[string]string{infrav1.DeleteForMoveAnnotation: ""}
 		})
-		w.hasRead(name)
+		w.writes.AwaitRead(name)
 		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(BeEmpty()) }).Should(Succeed())
 	})
 
@@ -187,7 +187,7 @@ func describeHolds(s *suite) {
 		w.machine(ctx)
 		w.start()
 		w.remediate(ctx)
-		w.hasRead(name)
+		w.writes.AwaitRead(name)
 		Consistently(func(g Gomega) { g.Expect(w.writes.Done()).To(BeEmpty()) }).Should(Succeed())
 		stage.Change(ctx, w.client, w.key(name), &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) {
 			metav1.SetMetaDataLabel(&machine.ObjectMeta, clusterv1.WatchLabel, "mine")

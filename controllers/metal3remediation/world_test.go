@@ -197,12 +197,6 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared})
 }
 
-// hasRead waits until the manager has read an object, so that it has reconciled the remediation.
-func (w *world) hasRead(name string) {
-	GinkgoHelper()
-	Eventually(w.writes.HasRead).WithArguments(name).Should(BeTrue())
-}
-
 // provision simulates BMO, which provisions the host, and has provisioned it now if the state is provisioned.
 func (w *world) provision(ctx context.Context, state bmov1alpha1.ProvisioningState) {
 	GinkgoHelper()

@@ -98,7 +98,7 @@ func TestHealthChecksWaitForProvisioning(t *testing.T) {
 			}
 			found++
 			if timeout := check.Spec.Checks.NodeStartupTimeoutSeconds; timeout == nil || *timeout <= byDefault {
-				t.Errorf("%s:%d: the example replaces machines whose hosts are being provisioned", name, example.Line)
+				t.Errorf("%s:%d: the example replaces machines while their hosts are provisioned", name, example.Line)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // pair is a condition of a kind with one of its reasons.
 type pair struct{ kind, condition, reason string }
 
-// stagePackage is the source of a controller whose conditions and stages are declared with internal/flow.
+// stagePackage is the source of a controller that declares its conditions and stages with internal/flow.
 type stagePackage struct {
 	kind  string
 	names map[string]string
@@ -26,7 +26,7 @@ type stagePackage struct {
 	found sets.Set[pair]
 }
 
-// kindsOfPackages returns the kinds of the controllers whose conditions have rows.
+// kindsOfPackages returns the kinds of the controllers that have rows for their conditions.
 func kindsOfPackages() map[string]string {
 	return map[string]string{
 		"metal3cluster": "Metal3Cluster", "metal3data": "Metal3Data", "metal3dataclaim": "Metal3DataClaim",

@@ -323,10 +323,10 @@ func difference(before, after Object, part func(Object) any) ([]byte, error) {
 
 // Warnings announces failed reads and writes, and the reasons of trouble. Nothing else is an event.
 func Warnings(trouble ...string) Announcement {
-	warns := Milestones(nil, trouble)
-	return func(before *metav1.Condition, after metav1.Condition) string {
-		if eventType := warns(before, after); eventType == corev1.EventTypeWarning {
-			return eventType
+	trouble = append([]string{infrav1.WriteFailedReason, infrav1.ReadFailedReason}, trouble...)
+	return func(_ *metav1.Condition, after metav1.Condition) string {
+		if slices.Contains(trouble, after.Reason) {
+			return corev1.EventTypeWarning
 		}
 		return ""
 	}
@@ -335,10 +335,10 @@ func Warnings(trouble ...string) Announcement {
 // Milestones returns an Announcement: a Warning for every reason in trouble, a Normal event for every condition that
 // becomes true and for every change of an existing condition. It skips the condition types and reasons in quiet.
 func Milestones(quiet, trouble []string) Announcement {
+	warns := Warnings(trouble...)
 	return func(before *metav1.Condition, after metav1.Condition) string {
 		switch {
-		case after.Reason == infrav1.WriteFailedReason, after.Reason == infrav1.ReadFailedReason,
-			slices.Contains(trouble, after.Reason):
+		case warns(before, after) != "":
 			return corev1.EventTypeWarning
 		case slices.Contains(quiet, after.Type), slices.Contains(quiet, after.Reason):
 			return ""

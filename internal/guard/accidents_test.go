@@ -142,23 +142,9 @@ func TestCableReturns(t *testing.T) {
 // spanning tree protocol. The standby does not take the VIP, so the database of the holder stays.
 func TestPortThatForwardsLate(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	a, b := l.addNode("a"), l.addNode("b")
-	both := []*node{a, b}
-	for _, n := range both {
-		n.configure(vip.ControlPlane, both...)
-		settings := n.settings
-		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
-		n.use(settings)
-		n.startAPIServer()
-		n.startIronic()
-	}
-	kept := a.startTermGate(counting)
-	a.start()
-	eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
-	eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
-	b.start()
-	eventually(t, generous, "the second node takes part", b.ready)
+	both := newLab(t).pair(func(settings *vip.NodeSettings) { settings.AdvertisementInterval = vip.Duration(time.Second) })
+	a, b := both[0], both[1]
+	kept := startInTerm(t, a, b)
 	b.turnPort(false)
 	eventually(t, generous, "the cable is unplugged", func() string { return differs("0", b.file("ironic-ok")) })
 	b.move("br1")

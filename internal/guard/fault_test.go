@@ -113,17 +113,8 @@ func TestSilence(t *testing.T) {
 // TestSlowAdvertisements uses a long interval. A new holder that still hears the previous one keeps the VIP.
 func TestSlowAdvertisements(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	a, b := l.addNode("a"), l.addNode("b")
-	both := []*node{a, b}
-	for _, n := range both {
-		n.configure(vip.ControlPlane, both...)
-		settings := n.settings
-		settings.Takeover, settings.AdvertisementInterval = vip.Always, vip.Duration(time.Second)
-		n.use(settings)
-		n.startAPIServer()
-		n.startIronic()
-	}
+	both := newLab(t).pair(func(settings *vip.NodeSettings) { settings.AdvertisementInterval = vip.Duration(time.Second) })
+	a, b := both[0], both[1]
 	a.start()
 	eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
 	b.start()

@@ -15,25 +15,12 @@ import (
 // previous holder removes the VIP before the lease ends, and replaces keepalived.
 func TestHungKeepalived(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	a, b := l.addNode("a"), l.addNode("b")
-	both := []*node{a, b}
-	for _, n := range both {
-		n.configure(vip.ControlPlane, both...)
-		settings := n.settings
-		settings.Takeover = vip.Always
+	both := newLab(t).pair(func(settings *vip.NodeSettings) {
 		settings.AdvertisementInterval = vip.Duration(keepalived.DefaultAdvertisementInterval)
 		settings.TakeoverWithin = vip.Duration(keepalived.DefaultTakeoverWithin)
-		n.use(settings)
-		n.startAPIServer()
-		n.startIronic()
-	}
-	kept := a.startTermGate(counting)
-	a.start()
-	eventually(t, generous, "the first node holds the VIP", heldBy(a, both...))
-	eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
-	b.start()
-	eventually(t, generous, "the second node takes part", b.ready)
+	})
+	a, b := both[0], both[1]
+	kept := startInTerm(t, a, b)
 	hung := a.keepalivedProcesses()
 	send(t, syscall.SIGSTOP, hung)
 	eventually(t, generous, "takeover", heldBy(b, b))

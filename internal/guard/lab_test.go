@@ -294,6 +294,22 @@ type node struct {
 	variables  []string
 }
 
+// pair adds two control-plane nodes with their API servers and Ironics, without guards. They are always armed.
+func (l *lab) pair(edit func(*vip.NodeSettings)) []*node {
+	l.t.Helper()
+	both := []*node{l.addNode("a"), l.addNode("b")}
+	for _, n := range both {
+		n.configure(vip.ControlPlane, both...)
+		settings := n.settings
+		settings.Takeover = vip.Always
+		edit(&settings)
+		n.use(settings)
+		n.startAPIServer()
+		n.startIronic()
+	}
+	return both
+}
+
 // addNode adds a machine to the network, without programs.
 func (l *lab) addNode(name string) *node {
 	l.t.Helper()

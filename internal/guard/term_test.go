@@ -33,6 +33,18 @@ func (n *node) record(said term.Record) {
 	must(n.lab.t, os.Chmod(n.path("run", "term"), 0o644))
 }
 
+// startInTerm starts the guards of a holder and of a standby. The term of the holder begins with a gate that counts.
+func startInTerm(t *testing.T, holder, standby *node) *gated {
+	t.Helper()
+	kept := holder.startTermGate(counting)
+	holder.start()
+	eventually(t, generous, "the first node holds the VIP", heldBy(holder, holder, standby))
+	eventually(t, generous, "the term of the VIP has begun", kept.says("The term of the VIP began"))
+	standby.start()
+	eventually(t, generous, "the second node takes part", standby.ready)
+	return kept
+}
+
 // startTermGate runs a program for one term of the VIP.
 func (n *node) startTermGate(script string) *gated {
 	must(n.lab.t, os.MkdirAll(n.path("run"), 0o755))

@@ -3,9 +3,8 @@
 // router uses the virtual router ID or the VIP.
 //
 // The package does not authenticate advertisements, and neither does keepalived: who can forge them in the network of
-// the VIP can take the VIP.
-// They affect reports, the wait for the silence of the management cluster, which a forged one can only extend, and the
-// term of the VIP, which it can only end.
+// the VIP can take the VIP. They affect reports, the wait for the silence of the management cluster, which a forged one
+// can only extend, and the term of the VIP, which it can only end.
 package advert
 
 import (

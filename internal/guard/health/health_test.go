@@ -425,7 +425,7 @@ func TestIsSlow(t *testing.T) {
 	}
 }
 
-// TestDebounceOfANewHolder has a slow Ironic whose node takes the VIP.
+// TestDebounceOfANewHolder has a slow Ironic on a node that takes the VIP.
 func TestDebounceOfANewHolder(t *testing.T) {
 	t.Parallel()
 	start, slow := time.Unix(1000, 0), &health.Failure{Reason: "Slow"}

@@ -149,18 +149,7 @@ func TestChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = read.Close() }()
-			child, err := reaper.Start(process.Program{
-				Path: "/bin/sh", Arguments: []string{"-c", test.script}, Output: write,
-			})
-			_ = write.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			child, read := startShell(t, reaper, test.script)
 			if test.signal != 0 {
 				line, err := bufio.NewReader(read).ReadString('\n')
 				if err != nil || line != "ready\n" {
@@ -241,18 +230,7 @@ func TestKill(t *testing.T) {
 			t.Parallel()
 			reaper := process.NewReaper()
 			t.Cleanup(reaper.Close)
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = read.Close() }()
-			child, err := reaper.Start(process.Program{
-				Path: "/bin/sh", Arguments: []string{"-c", test.script}, Output: write,
-			})
-			_ = write.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			child, read := startShell(t, reaper, test.script)
 			line, err := bufio.NewReader(read).ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
@@ -345,4 +323,20 @@ func alive(pid int) bool {
 	}
 	_, rest, _ := bytes.Cut(status, []byte(") "))
 	return !bytes.HasPrefix(rest, []byte("Z")) && !bytes.HasPrefix(rest, []byte("X"))
+}
+
+// startShell starts a shell with a script, and returns its output.
+func startShell(t *testing.T, reaper *process.Reaper, script string) (*process.Child, *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = read.Close() })
+	child, err := reaper.Start(process.Program{Path: "/bin/sh", Arguments: []string{"-c", script}, Output: write})
+	_ = write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return child, read
 }

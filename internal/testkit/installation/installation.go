@@ -22,6 +22,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 const (
@@ -103,10 +104,7 @@ type Manager struct {
 	// Metrics is the address of its metrics.
 	Metrics string
 
-	stop context.CancelFunc
-	// ended is closed at the end of the manager, and err is its error then.
-	ended chan struct{}
-	err   error
+	*stage.Running
 }
 
 // Run runs the manager as main does, until Stop. A process runs only one manager: names of controllers are unique.
@@ -133,28 +131,14 @@ func Run(ctx context.Context, server *env.Server, config *rest.Config) *Manager 
 	})).To(Succeed())
 
 	running, stop := context.WithCancel(context.Background())
-	m := &Manager{Metrics: metrics, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(m.ended)
-		m.err = app.Run(running, config, settings)
-	}()
+	m := &Manager{Metrics: metrics, Running: stage.Go(running, stop, func(ctx context.Context) error {
+		return app.Run(ctx, config, settings)
+	})}
 	Eventually(func(g Gomega) {
-		select {
-		case <-m.ended:
-			StopTrying("the manager has ended").Wrap(m.err).Now()
-		default:
-		}
+		m.RequireRunning()
 		g.Expect(Status(ctx, http.DefaultClient, "http://"+health+"/readyz", "")).To(Equal(http.StatusOK))
 	}).Should(Succeed())
 	return m
-}
-
-// Stop ends the manager, waits until it has ended and requires that it had no error. A second call does nothing.
-func (m *Manager) Stop() {
-	GinkgoHelper()
-	m.stop()
-	Eventually(m.ended).Should(BeClosed())
-	Expect(m.err).NotTo(HaveOccurred())
 }
 
 // Status requests a page, with a token unless it is empty, and returns the code of the response. Zero means no

@@ -125,14 +125,31 @@ func (m Manager) Start() *Running {
 	clusters, shutdown, err := m.clusters(ctx, mgr)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(m.Setup(ctx, mgr, clusters)).To(Succeed())
+	running := Go(ctx, cancel, func(ctx context.Context) error {
+		defer shutdown()
+		return mgr.Start(ctx)
+	})
+	DeferCleanup(running.Stop)
+	return running
+}
+
+// Go runs a manager until Stop. Cancel ends the context.
+func Go(ctx context.Context, cancel context.CancelFunc, run func(context.Context) error) *Running {
 	running := &Running{cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(running.ended)
-		defer shutdown()
-		running.err = mgr.Start(ctx)
+		running.err = run(ctx)
 	}()
-	DeferCleanup(running.Stop)
 	return running
+}
+
+// RequireRunning stops an Eventually of the caller if the manager has ended.
+func (r *Running) RequireRunning() {
+	select {
+	case <-r.ended:
+		StopTrying("the manager has ended").Wrap(r.err).Now()
+	default:
+	}
 }
 
 // Stop ends the manager, waits for its end and requires that it had no error. A second call does nothing.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -61,12 +63,15 @@ func (w *Writes) Done() []Write {
 	return slices.Clone(w.done)
 }
 
-// HasRead returns true if a manager has read an object with this name. A story that requires that nothing happens waits
-// for it first.
-func (w *Writes) HasRead(name string) bool {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return w.read[name]
+// AwaitRead waits until a manager has read an object with this name. A story that requires that nothing happens calls
+// AwaitRead first.
+func (w *Writes) AwaitRead(name string) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		return w.read[name]
+	}).Should(BeTrue(), "no manager has read %s", name)
 }
 
 func (w *Writes) reads(name string) {
