@@ -148,7 +148,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 			nice: lowestPriority,
 		},
 		{
-			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 4, timeout: stepLimit,
+			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 5, timeout: stepLimit,
 			environment: roomy(), beside: true, nice: lowestPriority,
 		},
 		{

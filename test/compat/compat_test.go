@@ -166,7 +166,7 @@ func startServer(t *testing.T) *env.Server {
 	t.Helper()
 	ctrl.SetLogger(klog.Background())
 	ctx, cancel := context.WithCancel(context.Background())
-	server, err := env.Start(ctx, env.Options{Webhooks: true})
+	server, err := env.Start(ctx, env.Options{Webhooks: true, Roomy: true})
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -24,6 +25,9 @@ const (
 	// startLimit is the time limit for the first response of a program. It is long because machines that run tests are
 	// busy. The end of a program is noticed at once.
 	startLimit = 90 * time.Second
+
+	// roomyMemory is enough for an API server with all CRDs and the objects of a suite.
+	roomyMemory = "600MiB"
 )
 
 func (s *Server) prepareCertificates() error {
@@ -45,6 +49,11 @@ func (s *Server) prepareCertificates() error {
 	if err != nil {
 		return err
 	}
+	s.token = rand.Text()
+	s.tokens, err = s.group.WriteFile("tokens.csv", fmt.Appendf(nil, "%s,%s,%[2]s,%s\n", s.token, admin, administrators))
+	if err != nil {
+		return err
+	}
 	s.Webhook, err = s.NewWebhookServer("webhook")
 	return err
 }
@@ -61,6 +70,12 @@ func (s *Server) serverPair(name string) (string, error) {
 	path, err := s.group.WriteFile(filepath.Join(name, keyFile), pair.Key)
 	return filepath.Dir(path), err
 }
+
+// The administrator.
+const (
+	admin          = "admin"
+	administrators = "system:masters"
+)
 
 // Names of files. Those of a certificate and its key are defined by controller-runtime.
 const (
@@ -82,6 +97,7 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	}
 	if _, err := s.group.Start(process.Program{
 		Name: "etcd", Path: filepath.Join(s.programs.folder, "etcd"), Args: s.etcdArgs("http://" + etcd),
+		Env: s.environment(),
 	}); err != nil {
 		return err
 	}
@@ -91,16 +107,18 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	}
 	child, err := s.group.Start(process.Program{
 		Name: "kube-apiserver", Path: filepath.Join(s.programs.folder, "kube-apiserver"), Args: args,
+		Env: s.environment(),
 	})
 	if err != nil {
 		return err
 	}
-	if s.Config, err = s.User("admin", "system:masters"); err != nil {
+	if s.Config, err = s.User(admin, administrators); err != nil {
 		return err
 	}
-	if s.Kubeconfig, err = s.WriteKubeconfig("admin", s.Config); err != nil {
+	if s.Kubeconfig, err = s.WriteKubeconfig(admin, s.Config); err != nil {
 		return err
 	}
+	s.Config.CertData, s.Config.KeyData, s.Config.BearerToken = nil, nil, s.token
 	clients, err := kubernetes.NewForConfig(s.Config)
 	if err != nil {
 		return err
@@ -115,6 +133,13 @@ func probeAPIServer(ctx context.Context, clients kubernetes.Interface) error {
 	}
 	_, err := clients.CoreV1().Namespaces().Get(ctx, corev1.NamespaceDefault, metav1.GetOptions{})
 	return err
+}
+
+func (s *Server) environment() []string {
+	if !s.options.Roomy {
+		return nil
+	}
+	return []string{"GOGC=off", "GOMEMLIMIT=" + roomyMemory}
 }
 
 func (s *Server) etcdArgs(address string) []string {
@@ -144,6 +169,7 @@ func (s *Server) apiServerArgs(etcd string) ([]string, error) {
 		"--tls-cert-file=" + filepath.Join(folder, "kube-apiserver", certificateFile),
 		"--tls-private-key-file=" + filepath.Join(folder, "kube-apiserver", keyFile),
 		"--client-ca-file=" + filepath.Join(folder, authorityFile),
+		"--token-auth-file=" + s.tokens,
 		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://" + s.address,
 		"--service-account-key-file=" + s.signingKey,

@@ -65,7 +65,7 @@ var (
 // Start starts a management cluster that ends with the suite.
 func Start(ctx context.Context, options env.Options) *env.Server {
 	GinkgoHelper()
-	options.Progress = GinkgoWriter
+	options.Progress, options.Roomy = GinkgoWriter, true
 	server, err := env.Start(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
 	mappers.Store(server.Config.Host, server.Client.RESTMapper())
