@@ -98,6 +98,7 @@ func (m *management) start(ctx context.Context, earlier ...string) {
 	m.server, err = env.Start(ctx, env.Options{
 		Definitions: []components.Group{components.BaremetalOperator, components.AddressManager},
 		WatchCache:  true,
+		Roomy:       true,
 		Progress:    GinkgoWriter,
 	})
 	Expect(err).NotTo(HaveOccurred())
