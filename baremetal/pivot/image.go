@@ -6,6 +6,8 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 )
 
 // DependsOnNode returns true if the next step may depend on the Node of the host.
@@ -30,33 +32,22 @@ func MarksAnnotation(host *bmov1alpha1.BareMetalHost) bool {
 
 // unfinished returns true for a host with an image, whose status, own or arrived, is older than the end of the
 // provisioning. BMO would write the image.
-func unfinished(host *bmov1alpha1.BareMetalHost) bool {
-	switch ownOrArrived(host).Provisioning.State {
+func unfinished(of *bmov1alpha1.BareMetalHost) bool {
+	switch host.StatusOf(of).Provisioning.State {
 	case bmov1alpha1.StateProvisioning:
 		return true
 	case bmov1alpha1.StateUnmanaged, bmov1alpha1.StateRegistering, bmov1alpha1.StateMatchProfile,
 		bmov1alpha1.StateInspecting, bmov1alpha1.StatePreparing, bmov1alpha1.StateReady, bmov1alpha1.StateAvailable:
-		return hasImage(host)
+		return hasImage(of)
 	default:
 		return false
 	}
 }
 
-// ownOrArrived returns the status of a host, or the one that BMO will restore.
-func ownOrArrived(host *bmov1alpha1.BareMetalHost) bmov1alpha1.BareMetalHostStatus {
-	if BringsStatus(host) {
-		var kept bmov1alpha1.BareMetalHostStatus
-		if json.Unmarshal([]byte(host.Annotations[bmov1alpha1.StatusAnnotation]), &kept) == nil {
-			return kept
-		}
-	}
-	return host.Status
-}
-
 // ImageSince returns the time of the last change of the image on a host: when BMO began to write it, or to remove the
 // one before. A Node that is older had another image. Zero if the status does not have the time.
-func ImageSince(host *bmov1alpha1.BareMetalHost) time.Time {
-	history := ownOrArrived(host).OperationHistory
+func ImageSince(of *bmov1alpha1.BareMetalHost) time.Time {
+	history := host.StatusOf(of).OperationHistory
 	if history.Provision.Start.Before(&history.Deprovision.Start) {
 		return history.Deprovision.Start.Time
 	}

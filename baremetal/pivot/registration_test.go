@@ -32,6 +32,10 @@ func TestRegistrationOf(t *testing.T) {
 		"Paused":   {"a user paused the host", "other", annotated(bmov1alpha1.PausedAnnotation, ""), pivot.RegistrationKept},
 		"Ours":     {"a move is in progress", "other", annotated(bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider), pivot.RegistrationKept},
 		"Detached": {"BMO keeps the ID and does not register it", "other", annotated(bmov1alpha1.DetachedAnnotation, ""), pivot.RegistrationKept},
+		"DetachedLater": {"BMO deprovisions it first", "other", func(host *bmov1alpha1.BareMetalHost) {
+			annotated(bmov1alpha1.DetachedAnnotation, "")(host)
+			host.Status.Provisioning.State = bmov1alpha1.StateDeprovisioning
+		}, pivot.RegistrationLost},
 		"Deleting": {"BMO removes the node", "other", func(host *bmov1alpha1.BareMetalHost) {
 			host.Status.Provisioning.State = bmov1alpha1.StateDeleting
 		}, pivot.RegistrationKept},

@@ -274,14 +274,16 @@ func TestNameHosts(t *testing.T) {
 	add("other", "other")
 	add("resumes", "cluster", build.Paused(infrav1.HostPausedByProvider))
 	add("paused", "cluster", build.Paused("maintenance"))
-	add("detached", "cluster", build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""}))
+	detached := build.Annotations(map[string]string{bmov1alpha1.DetachedAnnotation: ""})
+	add("detached", "cluster", build.Available(), detached)
+	add("busy", "cluster", build.State(bmov1alpha1.StateDeprovisioning), detached)
 	if err := nameHosts(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"metal3~runs", "metal3~resumes"}, s.hosts); diff != "" {
+	if diff := cmp.Diff([]string{"metal3~runs", "metal3~resumes", "metal3~busy"}, s.hosts); diff != "" {
 		t.Errorf("only hosts that BMO keeps in Ironic can be missed there: -want +got:\n%s", diff)
 	}
-	infra.Status.Ironic = &infrav1.IronicStatus{KnownHosts: ptr.To[int32](2)}
+	infra.Status.Ironic = &infrav1.IronicStatus{KnownHosts: ptr.To[int32](3)}
 	if s.missesHosts() {
 		t.Error("a host that is paused or detached is missed")
 	}
