@@ -7,6 +7,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -47,12 +48,14 @@ func (p *Provision) image() *infrav1.Image {
 
 // original holds the values that a claim replaces on a host. The release reads them from an annotation of the host.
 type original struct {
-	Online       bool                              `json:"online"`
-	CleaningMode bmov1alpha1.AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
-	ClusterLabel string                            `json:"clusterLabel,omitempty"`
-	UserData     *corev1.SecretReference           `json:"userData,omitempty"`
-	MetaData     *corev1.SecretReference           `json:"metaData,omitempty"`
-	NetworkData  *corev1.SecretReference           `json:"networkData,omitempty"`
+	Online bool `json:"online"`
+
+	// CleaningMode is nil if no machine has set the mode of the host: the mode is that of the administrator.
+	CleaningMode *bmov1alpha1.AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
+	ClusterLabel string                             `json:"clusterLabel,omitempty"`
+	UserData     *corev1.SecretReference            `json:"userData,omitempty"`
+	MetaData     *corev1.SecretReference            `json:"metaData,omitempty"`
+	NetworkData  *corev1.SecretReference            `json:"networkData,omitempty"`
 }
 
 // Desired returns a copy of the host with the claim. A host with an image keeps its image and Secrets: BMO ignores a
@@ -74,9 +77,7 @@ func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMeta
 	delete(desired.Labels, infrav1.NodeReuseLabel)
 	delete(desired.Annotations, infrav1.BlockMoveAnnotation)
 	desired.OwnerReferences = withoutMachineOwners(desired.OwnerReferences)
-	if claim.CleaningMode != "" {
-		desired.Spec.AutomatedCleaningMode = bmov1alpha1.AutomatedCleaningMode(claim.CleaningMode)
-	}
+	setCleaningMode(desired, claim.CleaningMode)
 	provision(desired, claim.Provision)
 	return desired
 }
@@ -120,14 +121,30 @@ func recordOriginal(host *bmov1alpha1.BareMetalHost) {
 	if _, known := originalOf(host); known {
 		return
 	}
-	content, err := json.Marshal(original{
+	record(host, original{
 		Online:       host.Spec.Online,
-		CleaningMode: host.Spec.AutomatedCleaningMode,
 		ClusterLabel: host.Labels[clusterv1.ClusterNameLabel],
 		UserData:     host.Spec.UserData,
 		MetaData:     host.Spec.MetaData,
 		NetworkData:  host.Spec.NetworkData,
 	})
+}
+
+// setCleaningMode sets the mode of a machine, unless it is empty. The first mode of a machine on a host adds the mode
+// of the host to the record.
+func setCleaningMode(host *bmov1alpha1.BareMetalHost, mode string) {
+	if mode == "" {
+		return
+	}
+	if before, known := originalOf(host); known && before.CleaningMode == nil {
+		before.CleaningMode = ptr.To(host.Spec.AutomatedCleaningMode)
+		record(host, before)
+	}
+	host.Spec.AutomatedCleaningMode = bmov1alpha1.AutomatedCleaningMode(mode)
+}
+
+func record(host *bmov1alpha1.BareMetalHost, before original) {
+	content, err := json.Marshal(before)
 	if err != nil {
 		// A struct of strings always has a JSON form.
 		panic(err)

@@ -101,9 +101,11 @@ func TestDesired(t *testing.T) {
 		h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData = secret("u"), secret("m"), secret("n")
 		labelled(clusterv1.ClusterNameLabel, "mine")(h)
 	}
-	fullRecord := `{"online":true,"automatedCleaningMode":"metadata","clusterLabel":"mine",` +
+	const otherFields = `"clusterLabel":"mine",` +
 		`"userData":{"name":"u","namespace":"metal3"},"metaData":{"name":"m","namespace":"metal3"},` +
 		`"networkData":{"name":"n","namespace":"metal3"}}`
+	const fullRecord = `{"online":true,"automatedCleaningMode":"metadata",` + otherFields
+	const withoutMode = `{"online":true,` + otherFields
 
 	cases := map[string]struct {
 		reason string
@@ -131,13 +133,13 @@ func TestDesired(t *testing.T) {
 				cleaning(bmov1alpha1.CleaningModeDisabled)),
 		},
 		"FieldsThatTheMachineDoesNotSetStay": {
-			reason: "the administrator may have set network data",
+			reason: "the administrator may have set network data, and may change the cleaning mode",
 			host:   bare(ofTheUser),
 			claim: claim(func(c *host.Claim) {
 				c.Provision = &host.Provision{CustomDeploy: &infrav1.CustomDeploy{Method: "install"}}
 			}),
 			want: claimed(ofTheUser, labelled(clusterv1.ClusterNameLabel, clusterName),
-				note(infrav1.ReleaseAnnotation, fullRecord),
+				note(infrav1.ReleaseAnnotation, withoutMode),
 				func(h *bmov1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{Method: "install"} }),
 		},
 		"DataArrivesAfterTheClaim": {
@@ -215,6 +217,18 @@ func TestDesired(t *testing.T) {
 			host:   bare(note(infrav1.ReleaseAnnotation, fullRecord)),
 			claim:  claim(),
 			want:   claimed(note(infrav1.ReleaseAnnotation, fullRecord)),
+		},
+		"FirstCleaningModeAfterTheClaim": {
+			reason: "the release restores the mode that the machine replaces",
+			host:   claimed(cleaning(bmov1alpha1.CleaningModeMetadata), note(infrav1.ReleaseAnnotation, withoutMode)),
+			claim:  claim(func(c *host.Claim) { c.CleaningMode = "disabled" }),
+			want:   claimed(cleaning(bmov1alpha1.CleaningModeDisabled), note(infrav1.ReleaseAnnotation, fullRecord)),
+		},
+		"NextCleaningModeAfterTheClaim": {
+			reason: "the record has the mode of the administrator",
+			host:   claimed(cleaning(bmov1alpha1.CleaningModeDisabled), note(infrav1.ReleaseAnnotation, fullRecord)),
+			claim:  claim(func(c *host.Claim) { c.CleaningMode = "metadata" }),
+			want:   claimed(cleaning(bmov1alpha1.CleaningModeMetadata), note(infrav1.ReleaseAnnotation, fullRecord)),
 		},
 		"EmptyCleaningModeKeepsThatOfTheHost": {
 			reason: "the field is optional",

@@ -9,6 +9,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -99,8 +100,8 @@ func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alph
 	} else {
 		removeData(desired, release)
 	}
-	if release.CleaningMode != "" && (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) {
-		desired.Spec.AutomatedCleaningMode = bmov1alpha1.AutomatedCleaningMode(release.CleaningMode)
+	if host.Spec.Image != nil || host.Spec.CustomDeploy != nil {
+		setCleaningMode(desired, release.CleaningMode)
 	}
 	desired.Spec.Image = nil
 	desired.Spec.CustomDeploy = nil
@@ -216,7 +217,7 @@ func restore(host *bmov1alpha1.BareMetalHost, before original) {
 	if cleaned(host) && !host.Spec.DisablePowerOff {
 		host.Spec.Online = before.Online
 	}
-	host.Spec.AutomatedCleaningMode = before.CleaningMode
+	host.Spec.AutomatedCleaningMode = ptr.Deref(before.CleaningMode, host.Spec.AutomatedCleaningMode)
 	if before.ClusterLabel != "" {
 		metav1.SetMetaDataLabel(&host.ObjectMeta, clusterv1.ClusterNameLabel, before.ClusterLabel)
 	}

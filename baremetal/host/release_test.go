@@ -426,7 +426,8 @@ func TestPlanRelease(t *testing.T) {
 				state(bmov1alpha1.StateProvisioned)),
 			release: disabled,
 			want: host.ReleaseStep{
-				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateProvisioned)),
+				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateProvisioned),
+					note(infrav1.ReleaseAnnotation, `{"online":false,"automatedCleaningMode":"metadata"}`)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
 					"Waiting for BareMetalHost host-0 to be deprovisioned (state: provisioned)"),
 			},
@@ -438,7 +439,8 @@ func TestPlanRelease(t *testing.T) {
 			}),
 			release: disabled,
 			want: host.ReleaseStep{
-				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled)),
+				Write: claimed(cleaning(bmov1alpha1.CleaningModeDisabled),
+					note(infrav1.ReleaseAnnotation, `{"online":false,"automatedCleaningMode":"metadata"}`)),
 				Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
 					"Waiting for BareMetalHost host-0 to be deprovisioned (state: available)"),
 			},
@@ -451,6 +453,20 @@ func TestPlanRelease(t *testing.T) {
 			},
 			want: waiting(infrav1.HostDeprovisioningReason,
 				"Waiting for BareMetalHost host-0 to be deprovisioned (state: deprovisioning)"),
+		},
+		"CleaningModeOfTheUserWithoutOneOfTheMachine": {
+			reason: "the claim did not replace the mode, so the host keeps it",
+			host: claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateAvailable),
+				note(infrav1.ReleaseAnnotation, `{"online":true}`)),
+			release: release,
+			want:    host.ReleaseStep{Write: free(cleaning(bmov1alpha1.CleaningModeDisabled))},
+		},
+		"CleaningModeThatAMachineReplaced": {
+			reason: "a machine has set the mode",
+			host: claimed(cleaning(bmov1alpha1.CleaningModeDisabled), state(bmov1alpha1.StateAvailable),
+				cleanedBefore),
+			release: release,
+			want:    host.ReleaseStep{Write: free(cleaning(bmov1alpha1.CleaningModeMetadata))},
 		},
 		"ReservationWithoutARecord": {
 			reason: "the original values are unknown",
