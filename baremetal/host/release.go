@@ -182,6 +182,9 @@ func deprovisioned(host *bmov1alpha1.BareMetalHost) bool {
 
 func waitForDeprovisioning(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	if problem := Problem(host); problem != "" {
+		if host.Status.ErrorMessage != "" && host.DeletionTimestamp.IsZero() {
+			problem += fmt.Sprintf(". If the hardware is gone, delete BareMetalHost %s: its disks are then not wiped", host.Name)
+		}
 		return outcome.Waiting(infrav1.HostErrorReason, problem)
 	}
 	return outcome.Waiting(infrav1.HostDeprovisioningReason,

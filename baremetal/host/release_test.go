@@ -3,11 +3,13 @@ package host_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -399,7 +401,17 @@ func TestPlanRelease(t *testing.T) {
 				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.ProvisioningError, "cleaning\n failed"
 			}),
 			release: release,
-			want:    waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: cleaning failed"),
+			want: waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports provisioning error: cleaning failed. "+
+				"If the hardware is gone, delete BareMetalHost host-0: its disks are then not wiped"),
+		},
+		"DeprovisioningOfADeletedHostFails": {
+			reason: "BMO deletes the host after some errors, which ends the release",
+			host: claimed(state(bmov1alpha1.StateDeprovisioning), func(h *bmov1alpha1.BareMetalHost) {
+				h.Status.ErrorType, h.Status.ErrorMessage = bmov1alpha1.RegistrationError, "no answer"
+				h.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
+			}),
+			release: release,
+			want:    waiting(infrav1.HostErrorReason, "BareMetalHost host-0 reports registration error: no answer"),
 		},
 		"UserPausedTheHost": {
 			reason:  "the message contains the remedy",
