@@ -100,7 +100,7 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *scope, claimed *bmov1alp
 }
 
 // reservation returns the owner to reserve the host for: the owner of the machine, if the template of its replacement
-// has nodeReuse. It returns none while the Cluster is being deleted.
+// has nodeReuse. It returns none while the Cluster or the owner is being deleted.
 func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) {
 	owner := s.reuseOwner()
 	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
@@ -124,34 +124,37 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 	}
 }
 
-// templateName returns the template of the next machine. For a worker, and if the control plane does not exist, this is
-// the template of the machine. A control plane may have changed its template.
+// templateName returns the template of the next machine of the owner: for a worker the template of the machine, for a
+// control plane its current one. Empty if the owner does not exist or is being deleted, so that there is no next
+// machine.
 func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
-	clonedFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
-	owner := controlPlaneOwner(s.owner)
-	if owner == nil {
-		return clonedFrom, nil
+	owner := &unstructured.Unstructured{}
+	owner.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineDeployment"))
+	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: s.owner.Labels[clusterv1.MachineDeploymentNameLabel]}
+	if controlPlane := controlPlaneOwner(s.owner); controlPlane != nil {
+		owner.SetAPIVersion(controlPlane.APIVersion)
+		owner.SetKind(controlPlane.Kind)
+		key.Name = controlPlane.Name
 	}
-	controlPlane := &unstructured.Unstructured{}
-	controlPlane.SetAPIVersion(owner.APIVersion)
-	controlPlane.SetKind(owner.Kind)
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: owner.Name}, controlPlane)
+	err := r.Live.Get(ctx, key, owner)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return clonedFrom, nil
+		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("reading %s %s: %w", owner.Kind, owner.Name, err)
+		return "", fmt.Errorf("reading %s %s: %w", owner.GetKind(), key.Name, err)
+	case owner.GetDeletionTimestamp() != nil:
+		return "", nil
 	}
 	for _, path := range [][]string{
 		{"spec", "machineTemplate", "spec", "infrastructureRef", "name"},
 		{"spec", "machineTemplate", "infrastructureRef", "name"},
 		{"spec", "infrastructureRef", "name"},
 	} {
-		if name, found, err := unstructured.NestedString(controlPlane.Object, path...); err == nil && found {
+		if name, found, err := unstructured.NestedString(owner.Object, path...); err == nil && found {
 			return name, nil
 		}
 	}
-	return clonedFrom, nil
+	return s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation], nil
 }
 
 // holdOf returns the reason why a host of a deleted machine stays paused. It reads Clusters only for a paused host.

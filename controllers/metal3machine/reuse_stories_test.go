@@ -22,6 +22,16 @@ func describeReuse(s *suite) {
 	madeFrom := func(template string) build.ObjectOption {
 		return build.Annotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template})
 	}
+	// deployment creates the MachineDeployment of workers.
+	deployment := func(ctx context.Context, w *world, name string) {
+		GinkgoHelper()
+		workers := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+		workers.Spec.ClusterName = clusterName
+		workers.Spec.Selector.MatchLabels = map[string]string{"example.com/workers": ""}
+		workers.Spec.Template.Labels = workers.Spec.Selector.MatchLabels
+		workers.Spec.Template.Spec = build.Machine("worker", clusterName).Spec
+		w.create(ctx, workers)
+	}
 	// running returns a world with a machine on the only host.
 	running := func(ctx context.Context, ownerOption build.ObjectOption, option build.ObjectOption) *world {
 		GinkgoHelper()
@@ -30,6 +40,7 @@ func describeReuse(s *suite) {
 		w.host(ctx, "host")
 		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
 		w.create(ctx, build.MachineTemplate("frees", build.InNamespace(w.namespace)))
+		deployment(ctx, w, "workers")
 		w.start()
 		w.member(ctx, "old", ownerOption, option)
 		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, stage.IsTrue())
@@ -67,8 +78,10 @@ func describeReuse(s *suite) {
 	})
 
 	It("reserves the host for an owner with a name of maximum length", func(ctx context.Context) {
-		longest := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: strings.Repeat("x", 63)})
+		name := strings.Repeat("x", 63)
+		longest := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: name})
 		w := running(ctx, longest, madeFrom("keeps"))
+		deployment(ctx, w, name)
 		w.remove(ctx, "old")
 		w.gone(ctx, "old")
 		w.member(ctx, "new", longest, madeFrom("frees"))
@@ -125,6 +138,24 @@ func describeReuse(s *suite) {
 		w.withoutMachineMetadata(ctx, "host")
 	})
 
+	It("reserves no host for a MachineDeployment that is being deleted", func(ctx context.Context) {
+		w := running(ctx, workers, madeFrom("keeps"))
+		finalizers := func(ctx context.Context, list ...string) {
+			change(ctx, w, "workers", &clusterv1.MachineDeployment{}, func(workers *clusterv1.MachineDeployment) {
+				workers.Finalizers = list
+			})
+		}
+		finalizers(ctx, "example.com/stays")
+		DeferCleanup(finalizers)
+		Expect(w.client.Delete(ctx, &clusterv1.MachineDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "workers"},
+		})).To(Succeed())
+		w.machine(ctx, "unrelated")
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		Expect(w.associated(ctx, "unrelated")).To(Equal("host"))
+	})
+
 	It("restores a host that was reserved and released", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.operate(ctx)
@@ -132,6 +163,7 @@ func describeReuse(s *suite) {
 		w.settled(ctx, "host")
 		before := w.getHost(ctx, Default, "host")
 		w.create(ctx, build.MachineTemplate("keeps", build.InNamespace(w.namespace), build.NodeReuse()))
+		deployment(ctx, w, "workers")
 		w.start()
 		w.member(ctx, "old", workers, madeFrom("keeps"))
 		w.eventually(ctx, "old", infrav1.HostProvisionedCondition, stage.IsTrue())

@@ -260,35 +260,47 @@ func TestReuseOwner(t *testing.T) {
 }
 
 func TestTemplateName(t *testing.T) {
-	object := func(spec map[string]any) map[string]any {
-		return map[string]any{
-			"apiVersion": controlPlaneGroup + "/v1", "kind": "AnyControlPlane",
-			"metadata": map[string]any{"namespace": build.DefaultNamespace, "name": "control"}, "spec": spec,
-		}
+	owner := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
+		found := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "spec": spec}}
+		found.SetNamespace(build.DefaultNamespace)
+		found.SetName("owner")
+		return found
+	}
+	control := func(spec map[string]any) *unstructured.Unstructured {
+		return owner(controlPlaneGroup+"/v1", "AnyControlPlane", spec)
+	}
+	workers := func() *unstructured.Unstructured {
+		return owner(clusterv1.GroupVersion.String(), "MachineDeployment", nil)
+	}
+	leaving := func(owner *unstructured.Unstructured) *unstructured.Unstructured {
+		owner.SetFinalizers([]string{"example.com/stays"})
+		owner.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(0, 0)})
+		return owner
 	}
 	reference := map[string]any{"infrastructureRef": map[string]any{"name": "now"}}
 	cases := map[string]struct {
 		reason string
 		worker bool
 		err    error
-		spec   map[string]any
+		found  *unstructured.Unstructured
 		want   string
 	}{
-		"Worker": {reason: "a MachineSet keeps its template", worker: true, want: "cloned-from"},
-		"Gone":   {reason: "the control plane does not exist", want: "cloned-from"},
-		"NotServed": {
-			reason: "the kind of the control plane was removed", err: &meta.NoKindMatchError{}, want: "cloned-from",
-		},
-		"V1Beta2":   {"contract v1beta2", false, nil, map[string]any{"machineTemplate": map[string]any{"spec": reference}}, "now"},
-		"V1Beta1":   {"contract v1beta1", false, nil, map[string]any{"machineTemplate": reference}, "now"},
-		"Flat":      {"control planes with one template", false, nil, reference, "now"},
-		"Elsewhere": {"an unknown type of control plane", false, nil, map[string]any{"x": "y"}, "cloned-from"},
+		"Worker":        {reason: "a MachineSet keeps its template", worker: true, found: workers(), want: "cloned-from"},
+		"WorkersLeave":  {reason: "the MachineDeployment replaces no machine", worker: true, found: leaving(workers())},
+		"WorkersGone":   {reason: "the MachineDeployment does not exist", worker: true},
+		"ControlLeaves": {reason: "the control plane replaces no machine", found: leaving(control(reference))},
+		"ControlGone":   {reason: "the control plane does not exist"},
+		"NotServed":     {reason: "the kind of the control plane was removed", err: &meta.NoKindMatchError{}},
+		"V1Beta2":       {"contract v1beta2", false, nil, control(map[string]any{"machineTemplate": map[string]any{"spec": reference}}), "now"},
+		"V1Beta1":       {"contract v1beta1", false, nil, control(map[string]any{"machineTemplate": reference}), "now"},
+		"Flat":          {"control planes with one template", false, nil, control(reference), "now"},
+		"Elsewhere":     {"an unknown type of control plane", false, nil, control(map[string]any{"x": "y"}), "cloned-from"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			live := fake.NewClientBuilder()
-			if tc.spec != nil {
-				live = live.WithObjects(&unstructured.Unstructured{Object: object(tc.spec)})
+			if tc.found != nil {
+				live = live.WithObjects(tc.found)
 			}
 			if tc.err != nil {
 				live = live.WithInterceptorFuncs(interceptor.Funcs{
@@ -299,9 +311,11 @@ func TestTemplateName(t *testing.T) {
 			}
 			s := complete(func(s *scope) {
 				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "cloned-from"}
-				if !tc.worker {
+				if tc.worker {
+					s.owner.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "owner"}
+				} else {
 					s.owner.OwnerReferences = []metav1.OwnerReference{
-						{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "control"},
+						{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "owner"},
 					}
 				}
 			})
