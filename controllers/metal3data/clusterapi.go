@@ -32,8 +32,9 @@ func (clusterAPI) desired(key client.ObjectKey, pool hostdata.Pool, cluster stri
 	}
 }
 
-// result reads the address, or the failure in the condition Ready. A failure is not final, because providers retry. A
-// claim that is being deleted has no address: its provider releases the address without regard to other finalizers.
+// result reads the address, or the failure in the condition Ready. A failure is not final, because providers retry. The
+// Metal3 IP address manager does not retry, but addresses of its pools are claimed with IPClaims. A claim that is being
+// deleted has no address: its provider releases the address without regard to other finalizers.
 func (clusterAPI) result(ctx context.Context, live client.Reader, object client.Object) (hostdata.FoundClaim, error) {
 	claim, isClaim := object.(*ipamv1.IPAddressClaim)
 	if !isClaim {
