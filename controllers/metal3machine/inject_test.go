@@ -58,7 +58,7 @@ func newInjecting(t *testing.T, format, data string) *injecting {
 			VirtualIPs: []string{"192.0.2.2"}, CIDRs: []string{"192.0.2.0/24"}, Interface: "eth0",
 		},
 	}
-	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).
+	stored := fake.NewClientBuilder().WithScheme(build.SharedScheme()).
 		WithObjects(build.BootstrapSecret("machine", format, []byte(data))).Build()
 	keeper := secrets.Keeper{Client: stored, Random: rand.Reader, Clock: clock.RealClock{}, Hash: secrets.HashPassword}
 	if _, kept, err := keeper.Ensure(context.Background(), s.infra, "cluster"); err != nil || !kept.IsDone() {

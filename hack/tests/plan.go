@@ -56,7 +56,9 @@ type tier struct {
 var (
 	// sequential packages start no goroutines in the code under test, so the race detector would find nothing.
 	sequential = []string{
-		"./api", "./baremetal", "./internal/webhooks/rule", "./test/compat", "./test/manifests",
+		"./api", "./baremetal", "./internal/departure", "./internal/guard/policy", "./internal/guard/term",
+		"./internal/secrets", "./internal/timeline", "./internal/webhooks/rule", "./internal/webhooks/v1beta2",
+		"./test/compat", "./test/manifests",
 	}
 
 	// ofProject are the tools of developers, with the checks of documents, manifests and linters.

@@ -60,7 +60,7 @@ type world struct {
 func newWorld(t *testing.T, chosen uint64) *world {
 	t.Helper()
 	w := &world{t: t, random: rand.New(rand.NewPCG(chosen, 0)), objects: map[int32]*infrav1.Metal3Data{}}
-	w.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(build.Scheme()).Build(), interceptor.Funcs{
+	w.server = interceptor.NewClient(fake.NewClientBuilder().WithScheme(build.SharedScheme()).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			fault := w.random.IntN(6)
 			if fault == 0 && !w.reliable {

@@ -64,13 +64,13 @@ func TestChooseFromThePool(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+			c := fake.NewClientBuilder().WithScheme(build.SharedScheme()).WithInterceptorFuncs(interceptor.Funcs{
 				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 					return errBroken
 				},
 			}).Build()
 			store := hoststore.New(c, c)
-			informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+			informers := &informertest.FakeInformers{Scheme: build.SharedScheme()}
 			if _, err := store.Watch(ctx, informers); err != nil {
 				t.Fatal(err)
 			}
@@ -106,14 +106,14 @@ func TestChooseFromThePool(t *testing.T) {
 func TestMachinesShareTheMessage(t *testing.T) {
 	ctx := context.Background()
 	lists := 0
-	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(taken("a")).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(build.SharedScheme()).WithObjects(taken("a")).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			lists++
 			return c.List(ctx, list, options...)
 		},
 	}).Build()
 	store := hoststore.New(c, c)
-	informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+	informers := &informertest.FakeInformers{Scheme: build.SharedScheme()}
 	if _, err := store.Watch(ctx, informers); err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +148,11 @@ func TestChooseBeforeThePoolIsComplete(t *testing.T) {
 	ctx := context.Background()
 	free := available("a")
 	kept := available("b", build.Labels(map[string]string{infrav1.NodeReuseLabel: "md-workers"}))
-	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(free, kept).Build()
+	c := fake.NewClientBuilder().WithScheme(build.SharedScheme()).WithObjects(free, kept).Build()
 	store := hoststore.New(c, c)
 	starting := controllertest.NewFakeInformer()
 	informers := &informertest.FakeInformers{
-		Scheme:         build.Scheme(),
+		Scheme:         build.SharedScheme(),
 		InformersByGVK: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{free.GroupVersionKind(): starting},
 	}
 	if _, err := store.Watch(ctx, informers); err != nil {
@@ -339,12 +339,12 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 func BenchmarkChoose(b *testing.B) {
 	for _, hosts := range []int{300, 1000, 5000} {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
-			c := fake.NewClientBuilder().WithScheme(build.Scheme()).Build()
+			c := fake.NewClientBuilder().WithScheme(build.SharedScheme()).Build()
 			ctx := context.Background()
 			for b.Loop() {
 				b.StopTimer()
 				store := hoststore.New(c, c)
-				informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+				informers := &informertest.FakeInformers{Scheme: build.SharedScheme()}
 				if _, err := store.Watch(ctx, informers); err != nil {
 					b.Fatal(err)
 				}

@@ -148,7 +148,7 @@ func newProcess(s *server, position int) *process {
 		beforeGet: func() {},
 	}
 	p.store = hoststore.New(p, liveReader{Reader: s, process: p})
-	informers := &informertest.FakeInformers{Scheme: build.Scheme()}
+	informers := &informertest.FakeInformers{Scheme: build.SharedScheme()}
 	enqueued, err := p.store.Watch(context.Background(), informers)
 	must(err)
 	p.enqueued = enqueued

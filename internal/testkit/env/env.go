@@ -158,7 +158,7 @@ func (s *Server) startAPIServer(ctx context.Context) error {
 	if err := s.runAPIServer(ctx); err != nil {
 		return err
 	}
-	s.Client, err = client.New(s.Config, client.Options{Scheme: build.Scheme()})
+	s.Client, err = client.New(s.Config, client.Options{Scheme: build.SharedScheme()})
 	return err
 }
 

@@ -55,12 +55,9 @@ const (
 // stopLimit is the time limit for the end of a manager.
 const stopLimit = time.Minute
 
-// scheme and mappers are shared by all managers, because building them takes longer than many stories. The mappers are
-// by address of the API server, and learn new kinds. A manager with another connection has its own.
-var (
-	scheme  = sync.OnceValue(build.Scheme)
-	mappers sync.Map
-)
+// mappers are shared by all managers, because building them takes longer than many stories. They are by address of the
+// API server, and learn new kinds. A manager with another connection has its own.
+var mappers sync.Map
 
 // Start starts a management cluster that ends with the suite.
 func Start(ctx context.Context, options env.Options) *env.Server {
@@ -176,7 +173,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 	// The API server warns about the names of finalizers of other projects.
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  scheme(),
+		Scheme:                  build.SharedScheme(),
 		MapperProvider:          m.mapper,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &limit,
