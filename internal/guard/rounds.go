@@ -218,8 +218,6 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 	defer due.Stop()
 	contest := advert.Contest{Interval: time.Duration(settings.AdvertisementInterval)}
 	var left leftover
-	var leases address.Leases
-	defer leases.Close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -234,7 +232,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 				continue
 			}
 		}
-		err := leases.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
+		err := address.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
 			leaseValidity(member.Timers(settings)))
 		g.logOnce("lease", "Cannot extend the lease of the VIP", err)
 	}

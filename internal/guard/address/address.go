@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Interface is the observed state of a network interface.
@@ -40,52 +41,49 @@ type Interface struct {
 }
 
 // unusableFlags are the flags of addresses that cannot be a source.
-const unusableFlags = ifaDeprecated | ifaTentative | ifaDADFailed
-
-// Flags of addresses, from if_addr.h of the kernel.
-const (
-	ifaDADFailed  = 0x08
-	ifaDeprecated = 0x20
-	ifaTentative  = 0x40
-)
+const unusableFlags = unix.IFA_F_DEPRECATED | unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
 
 // Observe reads the interface. It returns no error if the interface does not exist.
 func Observe(name string) (Interface, error) {
-	link, err := netlink.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		return Interface{}, nil
+	link, err := find(name)
+	if err != nil || link == nil {
+		return Interface{}, err
 	}
-	if err != nil {
-		return Interface{}, fmt.Errorf("looking up interface %s: %w", name, err)
-	}
-	index := link.Attrs().Index
 	observed := Interface{
-		Index: index, Up: isUp(link), Added: map[netip.Prefix]uint32{}, leases: map[netip.Prefix]lease{},
+		Index: link.Attrs().Index, Up: isUp(link), Added: map[netip.Prefix]uint32{}, leases: map[netip.Prefix]lease{},
 	}
-	connection, err := dial()
+	if link.Type() == bridgeType {
+		if err := observed.observeUplinks(); err != nil {
+			return Interface{}, err
+		}
+	}
+	entries, err := list(observed.Index)
 	if err != nil {
 		return Interface{}, err
 	}
-	defer connection.close()
-	if link.Type() == bridgeType {
-		if err := connection.observeUplinks(&observed); err != nil {
-			return Interface{}, fmt.Errorf("listing the ports of bridge %s: %w", name, err)
-		}
-	}
-	entries, err := connection.list(index)
-	if err != nil {
-		return Interface{}, fmt.Errorf("listing the addresses of %s: %w", name, err)
-	}
 	for _, entry := range entries {
 		observed.Addresses = append(observed.Addresses, entry.prefix)
-		observed.Added[entry.prefix] = entry.added
-		observed.leases[entry.prefix] = lease{created: entry.added, renewed: entry.renewed}
+		observed.Added[entry.prefix] = entry.times.Cstamp
+		observed.leases[entry.prefix] = lease{created: entry.times.Cstamp, renewed: entry.times.Tstamp}
 		if entry.isUnusable() {
 			observed.Unusable = append(observed.Unusable, entry.prefix.Addr())
 		}
 	}
 	return observed, nil
+}
+
+// find returns the interface with the name, and nil if there is none.
+func find(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("looking up interface %s: %w", name, err)
+	default:
+		return link, nil
+	}
 }
 
 // Equal returns true if nothing has changed, except for addresses that were removed and added again.
@@ -176,22 +174,13 @@ func (i Interface) Source(virtual netip.Prefix, virtuals, peers []netip.Addr) (n
 
 // Remove removes the addresses from the interface and returns those that existed.
 func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
-	link, err := netlink.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking up interface %s: %w", name, err)
-	}
-	connection, err := dial()
-	if err != nil {
+	link, err := find(name)
+	if err != nil || link == nil {
 		return nil, err
 	}
-	defer connection.close()
-	entries, err := connection.list(link.Attrs().Index)
+	entries, err := list(link.Attrs().Index)
 	if err != nil {
-		return nil, fmt.Errorf("listing the addresses of %s: %w", name, err)
+		return nil, err
 	}
 	var removed []netip.Addr
 	var failures []error
@@ -199,7 +188,7 @@ func Remove(name string, addresses []netip.Addr) ([]netip.Addr, error) {
 		if !slices.Contains(addresses, found.prefix.Addr()) {
 			continue
 		}
-		if err := connection.remove(found); err != nil {
+		if err := found.remove(); err != nil {
 			failures = append(failures, fmt.Errorf("removing %s from %s: %w", found.prefix.Addr(), name, err))
 			continue
 		}

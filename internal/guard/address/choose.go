@@ -97,17 +97,10 @@ func (l Link) fits(settings vip.NodeSettings, own []netip.Addr) bool {
 
 // Links reads the interfaces of the node.
 func Links() ([]Link, error) {
-	var devices []netlink.Link
+	devices, err := uninterrupted(netlink.LinkList)
 	var addresses []netlink.Addr
-	err := uninterrupted(func() (err error) {
-		devices, err = netlink.LinkList()
-		return err
-	})
 	if err == nil {
-		err = uninterrupted(func() (err error) {
-			addresses, err = netlink.AddrList(nil, netlink.FAMILY_ALL)
-			return err
-		})
+		addresses, err = uninterrupted(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the interfaces: %w", err)

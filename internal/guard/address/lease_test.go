@@ -43,12 +43,10 @@ func TestExtend(t *testing.T) {
 			return err
 		}
 		kept.ValidLft, kept.PreferedLft = 1000, 0
-		var leases address.Leases
-		defer leases.Close()
 		failures := []error{handle.AddrAdd(link, kept)}
 		wanted := addresses("172.22.0.2", "10.1.1.1", "fd00:22::3", "fd00:22::5", "172.22.0.99")
 		for _, validity := range []time.Duration{100 * time.Second, 300 * time.Second} {
-			failures = append(failures, leases.Extend(link.Attrs().Index, wanted, validity))
+			failures = append(failures, address.Extend(link.Attrs().Index, wanted, validity))
 		}
 		entries, err := handle.AddrList(link, netlink.FAMILY_ALL)
 		for _, entry := range entries {
@@ -87,10 +85,8 @@ func rounded(seconds int) int {
 // TestExtendElsewhere extends leases of a deleted interface. No address may be added.
 func TestExtendElsewhere(t *testing.T) {
 	t.Parallel()
-	var leases address.Leases
-	defer leases.Close()
 	for range 2 {
-		if err := leases.Extend(1<<30, addresses("172.22.0.2"), time.Second); err != nil {
+		if err := address.Extend(1<<30, addresses("172.22.0.2"), time.Second); err != nil {
 			t.Error(err)
 		}
 	}
@@ -114,10 +110,8 @@ func TestExtendAddsNothing(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var leases address.Leases
-		defer leases.Close()
 		for try := range tries {
-			if back, err = raced(handle, link, &leases, time.Duration(2*try)*time.Microsecond, back); err != nil {
+			if back, err = raced(handle, link, time.Duration(2*try)*time.Microsecond, back); err != nil {
 				return err
 			}
 		}
@@ -135,7 +129,7 @@ func TestExtendAddsNothing(t *testing.T) {
 }
 
 // raced adds addresses, removes them some time after their renewal begins, and counts those that exist afterwards.
-func raced(handle *netlink.Handle, link netlink.Link, leases *address.Leases, after time.Duration, back int) (int, error) {
+func raced(handle *netlink.Handle, link netlink.Link, after time.Duration, back int) (int, error) {
 	added := []string{"172.22.0.200/24", "fd00:22::200/64"}
 	wanted := addresses("172.22.0.200", "fd00:22::200")
 	for _, one := range added {
@@ -162,7 +156,7 @@ func raced(handle *netlink.Handle, link netlink.Link, leases *address.Leases, af
 		}
 		removed <- errors.Join(failures...)
 	}()
-	err := errors.Join(leases.Extend(link.Attrs().Index, wanted, time.Minute), <-removed)
+	err := errors.Join(address.Extend(link.Attrs().Index, wanted, time.Minute), <-removed)
 	entries, listing := handle.AddrList(link, netlink.FAMILY_ALL)
 	for _, entry := range entries {
 		if slices.Contains(added, entry.IPNet.String()) {

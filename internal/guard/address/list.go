@@ -1,35 +1,23 @@
 package address
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
-	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
-
-const (
-	// ifaFlags is the attribute with all flags of an address, from if_addr.h of the kernel.
-	ifaFlags = 0x08
-
-	// timesLength is the length of the attribute with its times.
-	timesLength = 16
-)
-
-// listAttempts is the maximum number of reads of a list that changes during the read.
-const listAttempts = 10
 
 // entry is one address from the kernel. netlink.AddrList does not return when an address was added.
 type entry struct {
-	prefix                netip.Prefix
-	flags, added, renewed uint32
+	prefix netip.Prefix
+	flags  uint32
 
-	// message is the whole message of the kernel.
+	// message is the whole message of the kernel, and times the part of it with the times.
 	message []byte
+	times   *nl.IfaCacheInfo
 }
 
 // isUnusable returns true if the address cannot be a source.
@@ -37,44 +25,53 @@ func (e entry) isUnusable() bool {
 	return e.flags&unusableFlags != 0 || e.prefix.Addr().IsLinkLocalUnicast()
 }
 
-// list returns the addresses of an interface, in the order of the kernel. The kernel filters other interfaces, which
-// may have thousands of addresses. A deleted interface has none.
-func (k *kernel) list(index int) ([]entry, error) {
-	var entries []entry
-	err := uninterrupted(func() error {
-		entries = entries[:0]
-		request := nl.NewNetlinkRequest(syscall.RTM_GETADDR, syscall.NLM_F_DUMP)
-		header := nl.NewIfAddrmsg(syscall.AF_UNSPEC)
-		header.Index = uint32(index) //nolint:gosec // An index is positive.
-		request.AddData(header)
-		return k.send(request, func(message []byte) error {
-			if int(nl.DeserializeIfAddrmsg(message).Index) != index {
-				return nil
-			}
-			read, err := readEntry(bytes.Clone(message))
-			entries = append(entries, read)
-			return err
-		})
-	})
-	if errors.Is(err, syscall.ENODEV) {
-		return nil, nil
-	}
-	return entries, err
+// change sends a request with the whole message of the kernel.
+func (e entry) change(kind, flags int) error {
+	request := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
+	request.AddRawData(e.message)
+	_, err := ask(request)
+	return err
 }
 
-// uninterrupted repeats a read of a list that changed during the read: the result may lack any entry.
-func uninterrupted(list func() error) (err error) {
-	for range listAttempts {
-		if err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
+// remove removes the address. A missing address is not an error.
+func (e entry) remove() error {
+	if err := e.change(unix.RTM_DELADDR, 0); !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return err
 	}
-	return err
+	return nil
+}
+
+// list returns the addresses of an interface, in the order of the kernel. The kernel filters other interfaces, which
+// may have thousands of addresses. A deleted interface has none.
+func list(index int) ([]entry, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+	header := nl.NewIfAddrmsg(unix.AF_UNSPEC)
+	header.Index = uint32(index) //nolint:gosec // An index is positive.
+	request.AddData(header)
+	messages, err := uninterrupted(func() ([][]byte, error) { return ask(request) })
+	if errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses of interface %d: %w", index, err)
+	}
+	var entries []entry
+	for _, message := range messages {
+		if int(nl.DeserializeIfAddrmsg(message).Index) != index {
+			continue
+		}
+		read, err := readEntry(message)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, read)
+	}
+	return entries, nil
 }
 
 // readEntry parses an address from a message of the kernel, and keeps the message.
 func readEntry(message []byte) (entry, error) {
-	if len(message) < syscall.SizeofIfAddrmsg {
+	if len(message) < unix.SizeofIfAddrmsg {
 		return entry{}, fmt.Errorf("reading an address: the message has %d bytes", len(message))
 	}
 	header := nl.DeserializeIfAddrmsg(message)
@@ -83,13 +80,13 @@ func readEntry(message []byte) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("reading the attributes of an address: %w", err)
 	}
-	peer, own := values[syscall.IFA_ADDRESS].Value, values[syscall.IFA_LOCAL].Value
+	peer, own := values[unix.IFA_ADDRESS].Value, values[unix.IFA_LOCAL].Value
 	if own == nil {
 		own = peer
 	}
 	address, valid := netip.AddrFromSlice(own)
-	flags, times := values[ifaFlags].Value, values[syscall.IFA_CACHEINFO].Value
-	if !valid || len(flags) < 4 || len(times) < timesLength {
+	flags, times := values[unix.IFA_FLAGS].Value, values[unix.IFA_CACHEINFO].Value
+	if !valid || len(flags) < 4 || len(times) < unix.SizeofIfaCacheinfo {
 		return entry{}, fmt.Errorf("reading an address: it has %d bytes, its flags %d and its times %d",
 			len(own), len(flags), len(times))
 	}
@@ -97,11 +94,8 @@ func readEntry(message []byte) (entry, error) {
 		// The prefix is that of the peer address.
 		bits = address.BitLen()
 	}
-	said := nl.DeserializeIfaCacheInfo(times)
 	return entry{
-		prefix: netip.PrefixFrom(address, bits),
-		flags:  binary.NativeEndian.Uint32(flags),
-		added:  said.Cstamp, renewed: said.Tstamp,
-		message: message,
+		prefix: netip.PrefixFrom(address, bits), flags: binary.NativeEndian.Uint32(flags),
+		message: message, times: nl.DeserializeIfaCacheInfo(times),
 	}, nil
 }

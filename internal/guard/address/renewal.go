@@ -72,7 +72,7 @@ func (i Interface) withLeases(earlier Interface) Interface {
 // renewing returns the observation with the lease of an event.
 func (i Interface) renewing(renewed entry) Interface {
 	i.leases = maps.Clone(i.leases)
-	i.leases[renewed.prefix] = lease{created: renewed.added, renewed: renewed.renewed}
+	i.leases[renewed.prefix] = lease{created: renewed.times.Cstamp, renewed: renewed.times.Tstamp}
 	return i
 }
 

@@ -7,24 +7,17 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
-// observeEvery is the interval of observations without an event.
-const observeEvery = 10 * time.Second
-
-// Groups of events, from rtnetlink.h of the kernel.
-const (
-	linkGroup     = 1
-	address4Group = 5
-	address6Group = 9
-)
+// observeEvery is the interval of observations without a relevant event.
+var observeEvery = unix.Timeval{Sec: 10}
 
 // Watcher watches an interface and its VIPs.
 type Watcher struct {
@@ -55,12 +48,15 @@ type Watcher struct {
 // Run blocks until the context ends. It calls one function at a time. It judges a renewal by the time of the kernel,
 // so it misses none while the process is stopped. If the kernel dropped events, the missing renewals count as late.
 func (w Watcher) Run(ctx context.Context) error {
-	events, err := dial(linkGroup, address4Group, address6Group)
+	events, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
+		return fmt.Errorf("subscribing to changes of addresses: %w", err)
+	}
+	defer events.Close()
+	defer context.AfterFunc(ctx, events.Close)()
+	if err := events.SetReceiveTimeout(&observeEvery); err != nil {
 		return err
 	}
-	defer events.close()
-	defer context.AfterFunc(ctx, events.close)()
 	before, missed := w.Before, true
 	for ctx.Err() == nil {
 		// The socket queues all events from here on.
@@ -74,7 +70,7 @@ func (w Watcher) Run(ctx context.Context) error {
 		seen = seen.following(before, w.Virtual, w.patience())
 		w.Gap = false
 		w.Changed(seen)
-		missed, err = events.await(func(event syscall.NetlinkMessage) bool {
+		missed, err = await(events, func(event syscall.NetlinkMessage) bool {
 			if seen.lacks(event, w.Interface) {
 				return true
 			}
@@ -105,7 +101,7 @@ func (w Watcher) patience() time.Duration {
 
 // renewed returns the observation after an event, and true if the event renews a VIP.
 func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interface, bool) {
-	if event.Header.Type != syscall.RTM_NEWADDR || int(nl.DeserializeIfAddrmsg(event.Data).Index) != seen.Index {
+	if event.Header.Type != unix.RTM_NEWADDR || int(nl.DeserializeIfAddrmsg(event.Data).Index) != seen.Index {
 		return seen, false
 	}
 	// An unreadable event counts as a change.
@@ -118,21 +114,21 @@ func (w Watcher) renewed(seen Interface, event syscall.NetlinkMessage) (Interfac
 
 // await returns after a relevant event or after observeEvery. It returns true if the kernel dropped events for a slow
 // reader.
-func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed bool, err error) {
-	if err := k.file.SetReadDeadline(time.Now().Add(observeEvery)); err != nil {
-		return false, err
-	}
-	for isOver := false; !isOver; {
-		events, err := k.receive()
+func await(events *nl.NetlinkSocket, enter func(syscall.NetlinkMessage) (isNews bool)) (missed bool, err error) {
+	due := time.Now().Add(time.Duration(observeEvery.Nano()))
+	for isOver := false; !isOver && time.Now().Before(due); {
+		messages, sender, err := events.Receive()
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, unix.EAGAIN):
 			return false, nil
-		case errors.Is(err, syscall.ENOBUFS):
+		case errors.Is(err, unix.ENOBUFS):
 			return true, nil
 		case err != nil:
 			return false, err
+		case sender.Pid != nl.PidKernel:
+			continue
 		}
-		for _, event := range events {
+		for _, event := range messages {
 			isOver = enter(event) || isOver
 		}
 	}
@@ -142,9 +138,9 @@ func (k *kernel) await(enter func(syscall.NetlinkMessage) (isNews bool)) (missed
 // lacks returns true if the event changes the observation. An unreadable event counts as a change.
 func (i Interface) lacks(event syscall.NetlinkMessage, name string) bool {
 	switch event.Header.Type {
-	case syscall.RTM_NEWADDR, syscall.RTM_DELADDR:
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		return i.lacksAddress(event)
-	case syscall.RTM_NEWLINK, syscall.RTM_DELLINK:
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		return i.lacksLink(event.Data, name)
 	default:
 		return false
@@ -152,20 +148,21 @@ func (i Interface) lacks(event syscall.NetlinkMessage, name string) bool {
 }
 
 func (i Interface) lacksAddress(event syscall.NetlinkMessage) bool {
-	if len(event.Data) < syscall.SizeofIfAddrmsg || i.Index == 0 {
+	if len(event.Data) < unix.SizeofIfAddrmsg || i.Index == 0 {
 		return true
 	}
 	if int(nl.DeserializeIfAddrmsg(event.Data).Index) != i.Index {
 		return false
 	}
 	read, err := readEntry(event.Data)
-	return err != nil || event.Header.Type == syscall.RTM_DELADDR || !slices.Contains(i.Addresses, read.prefix) ||
-		i.leases[read.prefix].created != read.added || read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
+	return err != nil || event.Header.Type == unix.RTM_DELADDR || !slices.Contains(i.Addresses, read.prefix) ||
+		i.leases[read.prefix].created != read.times.Cstamp ||
+		read.isUnusable() != slices.Contains(i.Unusable, read.prefix.Addr())
 }
 
 // lacksLink also checks other interfaces: another interface may get the name, or be a port of the bridge.
 func (i Interface) lacksLink(message []byte, name string) bool {
-	if len(message) < syscall.SizeofIfInfomsg || i.Index == 0 {
+	if len(message) < unix.SizeofIfInfomsg || i.Index == 0 {
 		return true
 	}
 	header := nl.DeserializeIfInfomsg(message)
@@ -173,7 +170,7 @@ func (i Interface) lacksLink(message []byte, name string) bool {
 		return true
 	}
 	attributes, err := nl.ParseRouteAttrAsMap(message[header.Len():])
-	master := attributes[syscall.IFLA_MASTER].Value
+	master := attributes[unix.IFLA_MASTER].Value
 	return err != nil || len(master) == 4 && int(binary.NativeEndian.Uint32(master)) == i.Index ||
-		strings.TrimRight(string(attributes[syscall.IFLA_IFNAME].Value), "\x00") == name
+		strings.TrimRight(string(attributes[unix.IFLA_IFNAME].Value), "\x00") == name
 }
