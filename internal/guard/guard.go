@@ -63,7 +63,7 @@ type guard struct {
 	killed atomic.Bool
 
 	// prober is used by checkIronic only. It outlives the settings, because it knows the trusted authorities.
-	prober *health.Prober
+	prober health.Prober
 
 	signals <-chan os.Signal
 

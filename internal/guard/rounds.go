@@ -64,7 +64,7 @@ func leaseInterval(timers keepalived.Timers) time.Duration {
 
 // checkIronic checks the Ironic of this node until the context ends.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
-	g.aim(settings)
+	g.prober.Target = g.targetOf(settings)
 	stopped := false
 	for {
 		began := time.Now()
@@ -122,23 +122,14 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 	case !checksIronic(settings):
 		return nil
 	}
-	if g.prober == nil {
-		g.aim(settings)
-	}
-	if g.prober == nil {
-		return &health.Failure{Reason: "NoAuthority", Cause: errors.New("the authority of Ironic cannot be read")}
-	}
 	err := g.prober.Check(ctx)
 	g.logOnce("authority", "The certificate authority changes", g.prober.Unsettled())
 	return err
 }
 
-// aim sets the target of the prober by the settings. The prober is nil until the authority can be read.
-func (g *guard) aim(settings vip.NodeSettings) {
-	if !checksIronic(settings) {
-		return
-	}
-	target := health.Target{
+// targetOf returns what the prober checks.
+func (g *guard) targetOf(settings vip.NodeSettings) health.Target {
+	return health.Target{
 		Server:    "127.0.0.1",
 		Socket:    settings.Files.Socket,
 		APIPort:   settings.Ports.API,
@@ -147,15 +138,6 @@ func (g *guard) aim(settings vip.NodeSettings) {
 		Conductor: settings.Conductor(g.options.Node),
 		Authority: settings.Files.Authority,
 		Images:    settings.Images,
-	}
-	if g.prober != nil {
-		g.prober.Aim(target)
-		return
-	}
-	prober, err := health.New(target, time.Now)
-	g.logOnce("prober", "Cannot check Ironic", err)
-	if err == nil {
-		g.prober = prober
 	}
 }
 

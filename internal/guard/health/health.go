@@ -51,72 +51,51 @@ type Target struct {
 	// Authority is the file with the authorities that may have signed the certificate. It may change at any time.
 	Authority string
 
-	// Images are files that must be served. A check requests one of them, so it takes several checks to detect a
-	// missing one.
+	// Images are files that must be served.
 	Images []string
 }
 
 // Prober checks one target. It is not safe for concurrent use.
 type Prober struct {
-	target Target
-	now    func() time.Time
-	trust  trust
+	// Target may change. The prober keeps the trusted authorities until the web server of the target shows a certificate
+	// of its authority.
+	Target Target
+
+	// Now is the clock that certificates are checked with. Nil means time.Now.
+	Now func() time.Time
+
+	trust trust
 
 	// unread is the error of the last read of the authorities.
 	unread error
-
-	// client sends requests to the web server with this version of the trust, and ironic to the socket of Ironic.
-	client, ironic *http.Client
-	version        int
-
-	// turn is the next image. While complete is false, a check requests all of them.
-	turn     int
-	complete bool
 }
 
-// New returns an error if the authorities of the target cannot be read.
-func New(target Target, now func() time.Time) (*Prober, error) {
-	prober := &Prober{now: now}
-	if err := prober.trust.follow(target.Authority); err != nil {
-		return nil, err
-	}
-	prober.Aim(target)
-	return prober, nil
-}
+// ironicHost stands for the socket of Ironic in URLs.
+const ironicHost = "ironic"
 
-// Aim changes the target. The prober keeps the trusted authorities until the web server of the target shows a
-// certificate of its authority.
-func (p *Prober) Aim(target Target) {
-	p.Close()
-	p.target, p.turn, p.complete = target, 0, false
-	p.ironic = without(&http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", target.Socket)
+// client returns a client that follows no redirects. Each request has a connection of its own, so that each check
+// reaches the current process.
+func (p *Prober) client() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address == net.JoinHostPort(ironicHost, "80") {
+					network, address = "unix", p.Target.Socket
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			},
+			TLSClientConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, RootCAs: p.trust.pool(), ServerName: p.Target.Address.String(), Time: p.Now,
+			},
+			DisableKeepAlives:  true,
+			DisableCompression: true,
 		},
-		MaxIdleConnsPerHost: 1,
-		DisableCompression:  true,
-	})
-	p.client = nil
-}
-
-// connect creates a new client when the trusted authorities change. Each request has a connection of its own, so that
-// each check reaches the current process.
-func (p *Prober) connect() {
-	p.unread = p.trust.follow(p.target.Authority)
-	if p.client != nil && p.version == p.trust.version {
-		return
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	p.version = p.trust.version
-	p.client = without(&http.Transport{
-		TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, RootCAs: p.trust.pool(), ServerName: p.target.Address.String(), Time: p.now,
-		},
-		DisableKeepAlives:  true,
-		DisableCompression: true,
-	})
 }
 
-// Unsettled returns an error while authorities count that are not in the file.
+// Unsettled returns an error while the file with the authorities cannot be read, or while authorities count that are
+// not in the file.
 func (p *Prober) Unsettled() error {
 	switch {
 	case p.unread != nil:
@@ -128,101 +107,60 @@ func (p *Prober) Unsettled() error {
 	}
 }
 
-// without returns a client that follows no redirects.
-func without(transport *http.Transport) *http.Client {
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// Close closes the connection to Ironic.
-func (p *Prober) Close() {
-	if p.ironic != nil {
-		p.ironic.CloseIdleConnections()
-	}
-}
-
-// Check returns nil if Ironic is healthy, and a *Failure otherwise. It requests the conductor from Ironic, and the
-// version of the API from the web server, which requires no credentials. The first check and one after a failure
-// request all images. The others request one of them, in turn.
+// Check returns nil if Ironic is healthy, and a *Failure otherwise. It requests the conductor from Ironic, the version
+// of the API from the web server, which requires no credentials, and all images.
 func (p *Prober) Check(ctx context.Context) error {
-	err := p.check(ctx)
-	if err != nil {
-		p.complete = false
-	}
-	return err
-}
-
-func (p *Prober) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	p.connect()
-	if err := p.checkConductor(ctx); err != nil {
+	if p.unread = p.trust.follow(p.Target.Authority); len(p.trust.now) == 0 {
+		return &Failure{"NoAuthority", p.unread}
+	}
+	client := p.client()
+	body, _, err := get(ctx, client, "http://"+ironicHost+"/v1/drivers")
+	if err == nil {
+		err = judgeDrivers(body, p.Target.Conductor)
+	}
+	if err != nil {
 		return err
 	}
-	if err := p.checkAPI(ctx); err != nil {
+	// Hosts send their requests to the web server without a password too.
+	_, connection, err := get(ctx, client, "https://"+p.at(p.Target.APIPort)+"/v1")
+	if err != nil {
 		return err
 	}
-	count := len(p.target.Images)
-	if p.complete {
-		count = min(count, 1)
-	}
-	for range count {
-		// The next check begins with the missing image.
-		if err := p.checkImage(ctx, p.target.Images[p.turn]); err != nil {
+	p.trust.shown(connection)
+	for _, image := range p.Target.Images {
+		if err := checkImage(ctx, client, "http://"+p.at(p.Target.ImagePort)+path.Join("/images", image)); err != nil {
 			return err
 		}
-		p.turn = (p.turn + 1) % len(p.target.Images)
 	}
-	p.complete = true
 	return nil
 }
 
-// checkConductor sends a request to the socket of Ironic.
-func (p *Prober) checkConductor(ctx context.Context) error {
-	response, err := get(ctx, p.ironic, "http://localhost/v1/drivers")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return &Failure{reasonOf(err), err}
-	}
-	return judgeDrivers(body, p.target.Conductor)
+// at returns the address of a service of this node.
+func (p *Prober) at(port int) string {
+	return net.JoinHostPort(p.Target.Server, strconv.Itoa(port))
 }
 
-// checkAPI sends a request to the web server without a password, as hosts do.
-func (p *Prober) checkAPI(ctx context.Context) error {
-	address := "https://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.APIPort)) + "/v1"
-	response, err := get(ctx, p.client, address)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)); err != nil {
-		return &Failure{reasonOf(err), err}
-	}
-	p.trust.shown(response.TLS)
-	return nil
-}
-
-// get returns the response if its status is 200.
-func get(ctx context.Context, client *http.Client, address string) (*http.Response, error) {
+// get returns the answer and the connection of a request if its status is 200.
+func get(ctx context.Context, client *http.Client, address string) ([]byte, *tls.ConnectionState, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, &Failure{"NoRequest", err}
+		return nil, nil, &Failure{"NoRequest", err}
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, &Failure{reasonOf(err), err}
+		return nil, nil, &Failure{reasonOf(err), err}
 	}
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
-		return nil, &Failure{"APIStatus", fmt.Errorf("%s answered %s", address, response.Status)}
+		return nil, nil, &Failure{"APIStatus", fmt.Errorf("%s answered %s", address, response.Status)}
 	}
-	return response, nil
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, nil, &Failure{reasonOf(err), err}
+	}
+	return body, response.TLS, nil
 }
 
 // judgeDrivers returns an error unless the conductor of this node serves a driver.
@@ -255,21 +193,19 @@ func judgeDrivers(body []byte, conductor string) error {
 	return &Failure{"NoConductor", errors.New("the Ironic API has no driver with a conductor")}
 }
 
-func (p *Prober) checkImage(ctx context.Context, image string) error {
-	address := "http://" + net.JoinHostPort(p.target.Server, strconv.Itoa(p.target.ImagePort)) +
-		path.Join("/images", image)
+func checkImage(ctx context.Context, client *http.Client, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
 	if err != nil {
 		return &Failure{"NoRequest", err}
 	}
-	response, err := p.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return &Failure{"Image" + reasonOf(err), err}
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK || response.ContentLength == 0 {
 		return &Failure{"ImageMissing", fmt.Errorf("requesting image %s: got %s and %d bytes",
-			image, response.Status, response.ContentLength)}
+			address, response.Status, response.ContentLength)}
 	}
 	return nil
 }

@@ -115,9 +115,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestImagesInTurn requests one image per check. A missing image fails as many consecutive checks as the VIP requires
-// to be released.
-func TestImagesInTurn(t *testing.T) {
+// TestImages removes an image for some checks. Each check requests all images up to a missing one.
+func TestImages(t *testing.T) {
 	t.Parallel()
 	var mutex sync.Mutex
 	var asked []string
@@ -133,15 +132,10 @@ func TestImagesInTurn(t *testing.T) {
 	}})
 	for number, step := range []struct{ missing, asked, want string }{
 		{asked: "kernel ramdisk"},
-		{asked: "kernel"},
-		{asked: "ramdisk"},
-		{asked: "kernel"},
-		{asked: "ramdisk"},
-		{missing: "ramdisk", asked: "kernel"},
-		{missing: "ramdisk", asked: "ramdisk", want: "ImageMissing"},
-		{missing: "ramdisk", asked: "ramdisk", want: "ImageMissing"},
-		{asked: "ramdisk kernel"},
-		{asked: "ramdisk"},
+		{asked: "kernel ramdisk"},
+		{missing: "ramdisk", asked: "kernel ramdisk", want: "ImageMissing"},
+		{missing: "kernel", asked: "kernel", want: "ImageMissing"},
+		{asked: "kernel ramdisk"},
 	} {
 		mutex.Lock()
 		asked, missing = nil, step.missing
@@ -166,7 +160,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-func TestNewReturnsAnError(t *testing.T) {
+func TestNoAuthority(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	garbage := filepath.Join(folder, "garbage")
@@ -177,8 +171,13 @@ func TestNewReturnsAnError(t *testing.T) {
 		"authority": {Authority: filepath.Join(folder, "absent")},
 		"PEM":       {Authority: garbage},
 	} {
-		if _, err := health.New(target, time.Now); err == nil || !strings.Contains(err.Error(), name) {
+		prober := health.Prober{Target: target}
+		err := prober.Check(t.Context())
+		if health.ReasonOf(err) != "NoAuthority" || !strings.Contains(err.Error(), name) {
 			t.Errorf("without a good %s the error is %v", name, err)
+		}
+		if prober.Unsettled() == nil {
+			t.Errorf("without a good %s the authorities are settled", name)
 		}
 	}
 }
@@ -361,12 +360,9 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 		target.Images = nil
 	}
 	var clock atomic.Int64
-	prober, err := health.New(target, func() time.Time { return time.Now().Add(time.Duration(clock.Load())) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(prober.Close)
-	return prober, &clock
+	return &health.Prober{
+		Target: target, Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) },
+	}, &clock
 }
 
 func portOf(t *testing.T, listener net.Listener) int {

@@ -26,9 +26,6 @@ type trust struct {
 
 	// now are the authorities of the file, and before the previous ones that still count.
 	now, before []*x509.Certificate
-
-	// version changes with the trusted authorities.
-	version int
 }
 
 // follow reads the file. After an error the trusted authorities stay.
@@ -45,7 +42,6 @@ func (t *trust) follow(path string) error {
 		return fmt.Errorf("reading the certificate authority of Ironic: %s holds no certificate in PEM form", path)
 	}
 	t.content, t.before, t.now = content, append(t.before, t.now...), found
-	t.version++
 	return nil
 }
 
@@ -77,7 +73,6 @@ func (t *trust) shown(connection *tls.ConnectionState) {
 	for _, chain := range connection.VerifiedChains {
 		if root := chain[len(chain)-1]; slices.ContainsFunc(t.now, root.Equal) {
 			t.before = nil
-			t.version++
 			return
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 )
@@ -72,7 +71,7 @@ func TestTrust(t *testing.T) {
 // witness is a prober of a web server whose certificate changes.
 type witness struct {
 	file   string
-	prober *health.Prober
+	prober health.Prober
 	pair   atomic.Pointer[tls.Certificate]
 }
 
@@ -109,12 +108,9 @@ func newWitness(t *testing.T, authority []byte) *witness {
 		api.Close()
 		web.Close()
 	})
-	if w.prober, err = health.New(health.Target{
+	w.prober.Target = health.Target{
 		Server: "127.0.0.1", Socket: listener.Addr().String(), APIPort: portOf(t, web.Listener),
 		Address: netip.MustParseAddr(address), Conductor: conductor, Authority: w.file,
-	}, time.Now); err != nil {
-		t.Fatal(err)
 	}
-	t.Cleanup(w.prober.Close)
 	return w
 }

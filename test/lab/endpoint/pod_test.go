@@ -124,7 +124,7 @@ type world struct {
 	vip         *pod
 	credentials ironic.Credentials
 	client      *http.Client
-	prober      *health.Prober
+	prober      health.Prober
 	service     *gophercloud.ServiceClient
 }
 
@@ -149,16 +149,12 @@ func newWorld(t *testing.T, images map[string]image.Image) *world {
 	if w.service, err = ironic.NewClient(apiAddress+"/v1/", credentials, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.prober, err = health.New(health.Target{
+	w.prober.Target = health.Target{
 		Server: "127.0.0.1", APIPort: 6385, ImagePort: 6180, Address: virtualIP, Conductor: conductor,
 		Socket:    filepath.Join(w.volume("shared"), "ironic.sock"),
 		Authority: filepath.Join(w.volume("node"), "tls/ca.crt"),
 		Images:    []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"},
-	}, time.Now)
-	if err != nil {
-		t.Fatal(err)
 	}
-	t.Cleanup(w.prober.Close)
 	return w
 }
 
