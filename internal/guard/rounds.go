@@ -42,10 +42,6 @@ const (
 	// files.
 	filesPatience = 5 * time.Second
 
-	// doubtPause is the time between a check that failed at once and the next one, while Ironic still counts as
-	// healthy.
-	doubtPause = 500 * time.Millisecond
-
 	// listenPause is the time between two attempts to listen to VRRP or to watch the interface.
 	listenPause = 5 * time.Second
 )
@@ -65,17 +61,13 @@ func leaseInterval(timers keepalived.Timers) time.Duration {
 // checkIronic checks the Ironic of this node until the context ends.
 func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	g.prober.Target = g.targetOf(settings)
-	stopped := false
-	for {
+	for stopped := false; ctx.Err() == nil; {
 		began := time.Now()
 		if g.facts.snapshot().pending {
 			stopped = true
 			// A stopped Ironic does not answer. Its last state stays valid.
 			g.facts.update(func(s *snapshot) { s.checkedAt = began })
 			pause(ctx, filesInterval)
-			if ctx.Err() != nil {
-				return
-			}
 			continue
 		}
 		err := g.checkOnce(ctx, settings)
@@ -98,17 +90,8 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			notify(g.update)
 		}
-		pause(ctx, g.untilNextCheck(began, well, err))
+		pause(ctx, time.Until(began.Add(health.Interval)))
 	}
-}
-
-// untilNextCheck returns the time to the next check, with the start of the last one. After the first refused
-// connection or negative answer the next check follows soon. A timeout has no such effect.
-func (g *guard) untilNextCheck(began time.Time, well bool, failure error) time.Duration {
-	if well && failure != nil && !health.IsSlow(failure) {
-		return time.Until(began.Add(doubtPause))
-	}
-	return time.Until(began.Add(health.Interval))
 }
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
