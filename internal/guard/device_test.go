@@ -77,6 +77,9 @@ func TestChoosesItsInterface(t *testing.T) {
 
 	// The guard keeps an interface that loses its address.
 	must(t, n.links.AddrDel(eth0, late))
+	changed := n.choosing(nil, "172.30.0.0/24")
+	changed.TakeoverAfterSilence = vip.Duration(time.Hour)
+	n.use(changed)
 	n.signal(syscall.SIGHUP)
 	eventually(t, generous, "the settings are read again", n.logs("The settings changed"))
 	eventually(t, generous, "the VIP stays", heldBy(n, n))

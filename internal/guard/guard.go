@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
-// settingsInterval is the interval of the checks of the settings files.
+// settingsInterval is the interval of the reads of the settings.
 const settingsInterval = time.Second
 
 // Options are the paths and names on the node.
@@ -69,9 +70,7 @@ type guard struct {
 
 	// The last valid settings.
 	settings vip.NodeSettings
-	// loaded is the fingerprint of the file before it was read last. The file may change while the rounds restart.
-	loaded uint64
-	reread chan struct{}
+	reread   chan struct{}
 
 	// choice are the settings of the last choice of the interface, and chosen is its name.
 	choice vip.NodeSettings
@@ -175,7 +174,6 @@ func (g *guard) firstSettings(ctx context.Context) bool {
 
 // load reads the settings. It chooses the interface and adds the peers of the Node.
 func (g *guard) load() (vip.NodeSettings, error) {
-	g.loaded = fingerprint(g.options.Settings)
 	settings, err := loadSettings(g.options)
 	if err == nil {
 		settings, err = g.choose(settings)
@@ -271,28 +269,20 @@ func (g *guard) generation(ctx context.Context) {
 
 // awaitSettings returns the new settings, or the old ones when the context ends.
 func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
-	known := g.loaded
 	for {
 		select {
 		case <-ctx.Done():
 			return g.settings
 		case <-g.reread:
-			known = 0
 		case <-time.After(settingsInterval):
-		}
-		found := fingerprint(g.options.Settings)
-		if found == known {
-			continue
 		}
 		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
 		g.logOnce("new settings", "Cannot use the new settings, keeping the old ones", err)
-		if err == nil {
+		if err == nil && !reflect.DeepEqual(settings, g.settings) {
 			g.log.Info("The settings changed")
 			return settings
 		}
-		// They may name an interface that does not exist yet.
-		known = 0
 	}
 }
 

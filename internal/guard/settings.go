@@ -2,13 +2,11 @@ package guard
 
 import (
 	"fmt"
-	"hash/fnv"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
@@ -133,13 +131,4 @@ func virtualAddresses(settings vip.NodeSettings) []netip.Addr {
 		addresses[i] = address.Address
 	}
 	return addresses
-}
-
-// fingerprint changes with the file.
-func fingerprint(path string) uint64 {
-	sum := fnv.New64a()
-	if info, err := os.Stat(path); err == nil {
-		_, _ = fmt.Fprintln(sum, info.Size(), info.ModTime().Format(time.RFC3339Nano), inode(info))
-	}
-	return sum.Sum64()
 }
