@@ -93,6 +93,21 @@ func several(flags *flag.FlagSet, name, usage string, values *[]string) {
 	})
 }
 
+// copied is a file and its copy.
+type copied struct{ from, to string }
+
+// pairs adds a flag with two paths. It calls the function for each value.
+func pairs(flags *flag.FlagSet, name, usage string, enter func(copied)) {
+	flags.Func(name, "FROM:TO, absolute paths of a "+usage, func(text string) error {
+		from, to, found := strings.Cut(text, ":")
+		if !found {
+			return errors.New("give two paths like /from:/to")
+		}
+		enter(copied{from, to})
+		return nil
+	})
+}
+
 func (e Environment) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(e.Errors, nil))
 }
@@ -124,49 +139,11 @@ func nodeName(environment Environment) string {
 	return name
 }
 
-// place names the VIPs and their interface.
-type place struct {
-	device, deviceFile, addresses, state string
-}
-
-func (p *place) add(flags *flag.FlagSet) {
-	flags.StringVar(&p.device, "interface", "", "network interface of the VIPs")
-	flags.StringVar(&p.deviceFile, "interface-file", "", "file with the name of the network interface, which the guard "+
-		"of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
-	flags.StringVar(&p.addresses, "addresses", "", "comma-separated VIPs, of which one is sufficient")
-	flags.StringVar(&p.state, "state", DefaultState, "directory with the term of the VIP")
-}
-
-// check returns an error if flags are missing or exclude each other.
-func (p *place) check() error {
-	switch {
-	case p.device != "" && p.deviceFile != "":
-		return errors.New("give --interface or --interface-file, not both")
-	case p.device == "" && p.deviceFile == "" || p.addresses == "":
-		return errors.New("--interface or --interface-file, and --addresses are required")
-	default:
-		return nil
-	}
-}
-
-// find sets the VIPs and their interface in the gate.
-func (p *place) find(gate *Gate) error {
-	gate.Interface, gate.InterfaceFile, gate.Term = p.device, p.deviceFile, filepath.Join(p.state, track.Term)
-	for text := range strings.SplitSeq(p.addresses, ",") {
-		address, err := netip.ParseAddr(text)
-		if err != nil {
-			return fmt.Errorf("--addresses has %q; write addresses like 192.0.2.2,2001:db8::2", text)
-		}
-		gate.Virtual = append(gate.Virtual, address)
-	}
-	return nil
-}
-
 func gateCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
-	var where place
 	var gate Gate
 	flags := newFlags("gate", environment)
-	where.add(flags)
+	gate.addPlace(flags)
+	state := flags.String("state", DefaultState, "directory with the term of the VIP")
 	flags.BoolVar(&gate.WhileHere, "while-vip", false, "start the program when the VIP comes, and end it, with time "+
 		"to do so, when the VIP leaves")
 	flags.BoolVar(&gate.UntilLost, "until-lost", false, "stop the program (SIGSTOP) when the VIP leaves, let it "+
@@ -182,20 +159,36 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 	}
 	isChosen := false
 	flags.Visit(func(given *flag.Flag) { isChosen = isChosen || given.Name == "while-vip" || given.Name == "until-lost" })
-	if !isChosen || flags.NArg() == 0 {
+	switch {
+	case !isChosen || flags.NArg() == 0:
 		return exitUsage, errors.New("--while-vip, --until-lost or both are required, or --until-lost=false without a " +
 			"guard, and the program after --")
-	}
-	if err := where.check(); err != nil {
-		return exitUsage, err
-	}
-	if err := where.find(&gate); err != nil {
-		return exitFailure, err
+	case gate.Interface != "" && gate.InterfaceFile != "":
+		return exitUsage, errors.New("give --interface or --interface-file, not both")
+	case gate.Interface == "" && gate.InterfaceFile == "" || len(gate.Virtual) == 0:
+		return exitUsage, errors.New("--interface or --interface-file, and --addresses are required")
 	}
 	var err error
-	gate.Command = flags.Args()
+	gate.Term, gate.Command = filepath.Join(*state, track.Term), flags.Args()
 	if gate.Command[0], err = exec.LookPath(gate.Command[0]); err != nil {
 		return exitFailure, err
 	}
 	return gate.Run(ctx, environment.logger())
+}
+
+// addPlace adds the flags with the VIPs and their interface.
+func (g *Gate) addPlace(flags *flag.FlagSet) {
+	flags.StringVar(&g.Interface, "interface", "", "network interface of the VIPs")
+	flags.StringVar(&g.InterfaceFile, "interface-file", "", "file with the name of the network interface, which the "+
+		"guard of the node chooses; "+InterfaceMark+" in the arguments of the program stands for that name")
+	flags.Func("addresses", "comma-separated VIPs, of which one is sufficient", func(list string) error {
+		for text := range strings.SplitSeq(list, ",") {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return errors.New("write addresses like 192.0.2.2,2001:db8::2")
+			}
+			g.Virtual = append(g.Virtual, address)
+		}
+		return nil
+	})
 }

@@ -34,7 +34,7 @@ func TestMainReturnsErrors(t *testing.T) {
 		"gate without a gate":   {arguments: []string{"gate", "--", "true"}, code: 2, says: "--until-lost"},
 		"gate without program":  {arguments: []string{"gate", "--while-vip"}, code: 2, says: "program"},
 		"gate, no such program": {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=10.9.8.7", "--", "/no/such"}, code: 1, says: "/no/such"},
-		"gate, no address":      {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=here", "--", "true"}, code: 1, says: "192.0.2.2"},
+		"gate, no address":      {arguments: []string{"gate", "--while-vip", "--interface=lo", "--addresses=here", "--", "true"}, code: 2, says: "192.0.2.2"},
 		"gate, no flags":        {arguments: []string{"gate", "--while-vip", "--", "true"}, code: 2, says: "--addresses are required"},
 		"gate, no interface":    {arguments: []string{"gate", "--while-vip", "--addresses=10.9.8.7", "--", "true"}, code: 2, says: "--interface-file"},
 		"gate, no addresses":    {arguments: []string{"gate", "--while-vip", "--interface=lo", "--", "true"}, code: 2, says: "--addresses are required"},

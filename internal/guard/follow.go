@@ -62,45 +62,24 @@ type follower struct {
 	problem string
 }
 
-type copied struct{ from, to string }
-
-func parseCopied(flag, text string) (copied, error) {
-	from, to, found := strings.Cut(text, ":")
-	if !found {
-		return copied{}, fmt.Errorf("--%s is %q; give two paths like /from:/to", flag, text)
-	}
-	return copied{from, to}, nil
-}
-
 // followCommand runs the web server in the Deployment of the management cluster, whose files follow a Secret.
 func followCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
 	f := follower{log: environment.logger()}
-	var copies []string
 	flags := newFlags("follow", environment)
-	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy", &copies)
+	pairs(flags, "copy", "file and of its copy; may be repeated", func(pair copied) { f.copies = append(f.copies, pair) })
+	pairs(flags, "passwords", "file with users and of the file of the web server, which keeps removed users for "+
+		formerUsersStay.String(), func(pair copied) { f.passwords = pair })
 	flags.StringVar(&f.certificate, "certificate", "", "FROM of the certificate")
 	flags.StringVar(&f.key, "key", "", "FROM of the key of the certificate")
 	flags.StringVar(&f.authority, "authority", "", "FROM of the authority that has signed the certificate")
-	passwords := flags.String("passwords", "", "FROM:TO, absolute paths of a file with users and of the file of the web "+
-		"server, which keeps removed users for "+formerUsersStay.String())
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
 	f.command = flags.Args()
-	if f.certificate == "" || f.key == "" || f.authority == "" || len(f.command) == 0 {
-		return exitUsage, errors.New("--certificate, --key, --authority, and the program after -- are required")
+	if f.certificate == "" || f.key == "" || f.authority == "" || f.passwords.from == "" || len(f.command) == 0 {
+		return exitUsage, errors.New("--certificate, --key, --authority, --passwords, and the program after -- are required")
 	}
 	var err error
-	if f.passwords, err = parseCopied("passwords", *passwords); err != nil {
-		return exitUsage, err
-	}
-	for _, text := range copies {
-		pair, err := parseCopied("copy", text)
-		if err != nil {
-			return exitUsage, err
-		}
-		f.copies = append(f.copies, pair)
-	}
 	if f.command[0], err = exec.LookPath(f.command[0]); err != nil {
 		return exitFailure, err
 	}

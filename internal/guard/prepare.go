@@ -35,10 +35,12 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	flags := newFlags("prepare", environment)
 	tools := flags.String("install", "", "absolute path of a directory to copy this program into")
 	whose := flags.String("owner", "", "numeric user and group of the created files, like 997:994")
-	var closed, directories, copies []string
+	var closed, directories []string
+	var copies []copied
 	several(flags, "closed", "absolute path of a directory to close for all but its owner", &closed)
 	several(flags, "directory", "absolute path of a directory to create", &directories)
-	several(flags, "copy", "FROM:TO, absolute paths of a file and of its copy, which has the mode 0400", &copies)
+	pairs(flags, "copy", "file and of its copy, which has the mode 0400; may be repeated",
+		func(pair copied) { copies = append(copies, pair) })
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage, err
 	}
@@ -62,26 +64,26 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	if err != nil {
 		return exitUsage, err
 	}
-	return to.prepare(directories, copies)
+	return 0, to.prepare(directories, copies)
 }
 
-// prepare creates directories and copies files, and returns the exit code.
-func (o owner) prepare(directories, copies []string) (int, error) {
+// prepare creates directories and copies files.
+func (o owner) prepare(directories []string, copies []copied) error {
 	for _, directory := range directories {
 		if err := o.directory(directory, 0o755); err != nil {
-			return exitFailure, err
+			return err
 		}
 	}
 	for _, pair := range copies {
-		from, target, found := strings.Cut(pair, ":")
-		if !found {
-			return exitUsage, fmt.Errorf("--copy is %q; give two paths like /from:/to", pair)
+		content, err := os.ReadFile(pair.from)
+		if err != nil {
+			return err
 		}
-		if err := o.copy(from, target); err != nil {
-			return exitFailure, err
+		if err := o.write(pair.to, content); err != nil {
+			return err
 		}
 	}
-	return 0, nil
+	return nil
 }
 
 // install copies this program.
@@ -159,15 +161,6 @@ func refuseLinks(path string) error {
 		return fmt.Errorf("%s is a link to %s: replace the link with a directory", path, place)
 	}
 	return err
-}
-
-// copy replaces the copy of a file. Only the user can read it.
-func (o owner) copy(from, to string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return o.write(to, content)
 }
 
 // write replaces a file that only the user can read.
