@@ -36,5 +36,5 @@
 // guard runs as root in the network of the node and reads the credentials of the kubelet, so that it works without an
 // API server.
 //
-// The program must stay small because it runs beside etcd. It has no Kubernetes client and no Kubernetes types.
+// The program must stay small because it runs beside etcd. It has no cache of Kubernetes objects.
 package guard

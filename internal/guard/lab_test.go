@@ -837,8 +837,9 @@ func nodeHandler(name string, annotations *atomic.Pointer[map[string]string]) ht
 		case request.URL.Path != "/api/v1/nodes/"+name:
 			writer.WriteHeader(http.StatusForbidden)
 		default:
+			writer.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(writer).Encode(map[string]any{
-				"kind": "PartialObjectMetadata", "metadata": map[string]any{"name": name, "annotations": *said},
+				"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": map[string]any{"name": name, "annotations": *said},
 			})
 		}
 	})

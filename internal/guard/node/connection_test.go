@@ -15,6 +15,7 @@ func TestRenewedCertificate(t *testing.T) {
 	var last string
 	reader := newReader(t, func(writer http.ResponseWriter, request *http.Request) {
 		last = string(request.TLS.PeerCertificates[0].Raw)
+		writer.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(writer, object(`{}`))
 	})
 	connect := func() string {

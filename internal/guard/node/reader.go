@@ -1,3 +1,6 @@
+// Package node reads the annotations of the Node object of the guard with the credentials of the kubelet.
+//
+// A file keeps the last answer, so that it survives a reboot while the API server is unavailable.
 package node
 
 import (
@@ -5,12 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
-	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
@@ -18,9 +25,6 @@ import (
 
 // requestTimeout is the limit of one request to the API server.
 const requestTimeout = 4 * time.Second
-
-// maxMetadata is larger than the metadata of any object.
-const maxMetadata = 2 << 20
 
 // Reader reads the annotations of one Node.
 type Reader struct {
@@ -62,7 +66,7 @@ type answer struct {
 func (r *Reader) Read(ctx context.Context) (Said, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
-		return Said{}, fmt.Errorf("reading Node %s: %w", r.Node, err)
+		return Said{}, fmt.Errorf("reading Node %s with %s: %w", r.Node, r.Kubeconfig, err)
 	}
 	return Said{Armed: r.meaning(annotations), Peers: annotations[r.Peers]}, nil
 }
@@ -116,63 +120,32 @@ func (r *Reader) Store(said Said) error {
 func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	access, err := loadAccess(r.Kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	address := strings.TrimSuffix(access.server, "/") + "/api/v1/nodes/" + url.PathEscape(r.Node)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	config.UserAgent = "metal3-guard"
+	secure, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	// The rest of a Node is some ten times larger and changes often.
-	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
-	request.Header.Set("User-Agent", "metal3-guard")
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: access.tls, DisableKeepAlives: true}}
-	response, err := client.Do(request)
+	// The client of the library would keep its connections.
+	transport := &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}
+	client, err := metadata.NewForConfigAndClient(config, &http.Client{Transport: transport})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	switch response.StatusCode {
-	case http.StatusOK:
-		return decode(io.LimitReader(response.Body, maxMetadata), r.Node)
-	case http.StatusNotFound:
-		return nil, confirmNotFound(io.LimitReader(response.Body, maxMetadata))
+	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	object, err := client.Resource(nodes).Get(ctx, r.Node, metav1.GetOptions{})
+	switch {
+	// A misconfigured proxy answers 404 too, but not with a Status.
+	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case object.Name != r.Node:
+		return nil, fmt.Errorf("the answer is about %q", object.Name)
 	default:
-		return nil, fmt.Errorf("the API server answered %s", response.Status)
+		return object.Annotations, nil
 	}
-}
-
-func decode(body io.Reader, name string) (map[string]string, error) {
-	var object struct {
-		Metadata struct {
-			Name        string            `json:"name"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	content, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(content, &object); err != nil {
-		return nil, fmt.Errorf("the answer is no object: %w", err)
-	}
-	if object.Metadata.Name != name {
-		return nil, fmt.Errorf("the answer is about %q", object.Metadata.Name)
-	}
-	return object.Metadata.Annotations, nil
-}
-
-// confirmNotFound returns an error unless an API server reports that the object does not exist: a misconfigured proxy
-// answers 404 too.
-func confirmNotFound(body io.Reader) error {
-	var status struct {
-		Kind   string `json:"kind"`
-		Reason string `json:"reason"`
-	}
-	if err := json.NewDecoder(body).Decode(&status); err != nil || status.Kind != "Status" || status.Reason != "NotFound" {
-		return errors.New("the answer is 404 Not Found and not from an API server")
-	}
-	return nil
 }

@@ -23,12 +23,12 @@ const annotation = "example.org/armed"
 
 // object returns the answer of the API server for a Node.
 func object(annotations string) string {
-	return `{"kind": "PartialObjectMetadata", "metadata": {"name": "node-1", "annotations": ` + annotations + `}}`
+	return `{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "node-1", "annotations": ` + annotations + `}}`
 }
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	notFound := `{"kind": "Status", "reason": "NotFound", "code": 404}`
+	notFound := `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}`
 	for name, test := range map[string]struct {
 		reason string
 		status int
@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 		"no annotations": {reason: "no annotation is set", body: object(`null`)},
 		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},
 		"no API server":  {reason: "a proxy may answer 404 too", status: 404, body: "not here", failed: true},
-		"forbidden":      {reason: "invalid credentials are no answer about the node", status: 403, body: notFound, failed: true},
+		"forbidden":      {reason: "invalid credentials are no answer about the node", status: 403, body: strings.NewReplacer("NotFound", "Forbidden", "404", "403").Replace(notFound), failed: true},
 		"down":           {reason: "an outage", status: 503, failed: true},
 		"garbage":        {reason: "no answer", body: "<html>", failed: true},
 		"another Node":   {reason: "an answer about another node", body: strings.Replace(object(`{"example.org/armed": "true"}`), "node-1", "node-2", 1), failed: true},
@@ -56,6 +56,7 @@ func TestRead(t *testing.T) {
 					writer.WriteHeader(http.StatusTeapot)
 					return
 				}
+				writer.Header().Set("Content-Type", "application/json")
 				writer.WriteHeader(max(test.status, http.StatusOK))
 				_, _ = fmt.Fprint(writer, test.body)
 			})
