@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
@@ -37,38 +38,33 @@ type facts struct {
 const metricPrefix = "metal3_guard_"
 
 func newFacts() *facts {
-	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}
+	registry := prometheus.NewRegistry()
+	metrics := promauto.With(registry)
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return metrics.NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
 	}
-	counter := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Name: metricPrefix + name, Help: help}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return metrics.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
 	}
-	f := &facts{
-		registry: prometheus.NewRegistry(),
-		holder:   prometheus.NewGauge(gauge("vip_holder", "1 while this node holds the VIP.")),
-		transitions: prometheus.NewCounterVec(
-			counter("vip_transitions_total", "Arrivals and departures of the VIP."), []string{"to"}),
-		well: prometheus.NewGauge(gauge("ironic_ok", "1 while the Ironic of this node is well.")),
-		armed: prometheus.NewGaugeVec(
-			gauge("armed", "1 while this node may hold the VIP, and why."), []string{"reason"}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+	return &facts{
+		registry:    registry,
+		holder:      gauge("vip_holder", "1 while this node holds the VIP.").WithLabelValues(),
+		transitions: counter("vip_transitions_total", "Arrivals and departures of the VIP.", "to"),
+		well:        gauge("ironic_ok", "1 while the Ironic of this node is well.").WithLabelValues(),
+		armed:       gauge("armed", "1 while this node may hold the VIP, and why.", "reason"),
+		latency: metrics.NewHistogram(prometheus.HistogramOpts{
 			Name: metricPrefix + "probe_duration_seconds", Help: "How long the checks of Ironic take.",
 			Buckets: []float64{.005, .02, .05, .1, .2, .4, .8},
 		}),
-		failures: prometheus.NewCounterVec(counter("probe_failures_total", "Failed checks of Ironic."), []string{"reason"}),
-		peers: prometheus.NewGaugeVec(gauge("peer_last_seen_timestamp_seconds",
-			"When a peer last announced that it holds the VIP."), []string{"peer"}),
-		foreign: prometheus.NewGaugeVec(
-			gauge("foreign_speaker", "1 for each VRRP speaker that collides with ours."), []string{"source"}),
-		alive:      prometheus.NewGauge(gauge("keepalived_running", "1 while keepalived runs.")),
-		restarts:   prometheus.NewCounter(counter("keepalived_deaths_total", "How often keepalived died by itself.")),
-		reloads:    prometheus.NewCounter(counter("keepalived_reloads_total", "How often keepalived got new settings.")),
-		valid:      prometheus.NewGauge(gauge("settings_valid", "0 while the settings cannot be used, or fit no interface.")),
-		nodeErrors: prometheus.NewCounter(counter("node_read_errors_total", "Failed reads of the Node object.")),
+		failures:   counter("probe_failures_total", "Failed checks of Ironic.", "reason"),
+		peers:      gauge("peer_last_seen_timestamp_seconds", "When a peer last announced that it holds the VIP.", "peer"),
+		foreign:    gauge("foreign_speaker", "1 for each VRRP speaker that collides with ours.", "source"),
+		alive:      gauge("keepalived_running", "1 while keepalived runs.").WithLabelValues(),
+		restarts:   counter("keepalived_deaths_total", "How often keepalived died by itself.").WithLabelValues(),
+		reloads:    counter("keepalived_reloads_total", "How often keepalived got new settings.").WithLabelValues(),
+		valid:      gauge("settings_valid", "0 while the settings cannot be used, or fit no interface.").WithLabelValues(),
+		nodeErrors: counter("node_read_errors_total", "Failed reads of the Node object.").WithLabelValues(),
 	}
-	f.registry.MustRegister(f.holder, f.transitions, f.well, f.armed, f.latency, f.failures, f.peers, f.foreign,
-		f.alive, f.restarts, f.reloads, f.valid, f.nodeErrors)
-	return f
 }
 
 func asNumber(yes bool) float64 {
