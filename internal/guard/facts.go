@@ -134,12 +134,6 @@ func (f *facts) setVerdict(fit bool, decision policy.Decision, now time.Time) {
 	f.armed.WithLabelValues(decision.Reason).Set(asNumber(decision.Armed))
 }
 
-// setUnusable stores the error of the first settings. Nil means that they are valid.
-func (f *facts) setUnusable(problem error) {
-	f.valid.Set(asNumber(problem == nil))
-	f.update(func(s *snapshot) { s.unusable = problem })
-}
-
 // update changes the state. The function must not block.
 func (f *facts) update(change func(*snapshot)) {
 	f.mutex.Lock()
@@ -178,7 +172,9 @@ type snapshot struct {
 	reason string
 
 	// beat is when the guard was last known to be alive.
-	beat     time.Time
+	beat time.Time
+
+	// unusable is why there are no first settings. Nil means that there are.
 	unusable error
 
 	// refusal is why keepalived cannot be configured on this node. Nil means that it can.

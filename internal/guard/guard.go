@@ -113,9 +113,11 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	others.Go(func() { serve(ctx, options.Listen, g.facts, log) })
-	if !g.firstSettings(ctx) {
+	first, isValid := g.awaitSettings(ctx)
+	if !isValid {
 		return nil
 	}
+	g.settings = first
 	if err := g.prepare(); err != nil {
 		return err
 	}
@@ -155,21 +157,26 @@ func (g *guard) dispatch(ctx context.Context) {
 	}
 }
 
-// firstSettings waits for valid settings, because a node may get its files later than its pods. It returns false if
-// the context ended before.
-func (g *guard) firstSettings(ctx context.Context) bool {
-	for ctx.Err() == nil {
+// awaitSettings waits for valid settings that differ from the current ones. A node may get its first ones later than
+// its pods. It returns false if the context ended before.
+func (g *guard) awaitSettings(ctx context.Context) (vip.NodeSettings, bool) {
+	for {
 		settings, err := g.load()
-		g.facts.setUnusable(err)
-		g.logOnce("settings", "Cannot use the settings", err)
-		if err == nil {
-			g.settings = settings
-			return true
+		g.facts.valid.Set(asNumber(err == nil))
+		g.logOnce("settings", "Cannot use the settings. Earlier ones stay in use", err)
+		if g.keeper == nil {
+			g.facts.update(func(s *snapshot) { s.unusable, s.beat = err, time.Now() })
 		}
-		g.facts.update(func(s *snapshot) { s.beat = time.Now() })
-		pause(ctx, settingsInterval)
+		if err == nil && !reflect.DeepEqual(settings, g.settings) {
+			return settings, true
+		}
+		select {
+		case <-ctx.Done():
+			return settings, false
+		case <-g.reread:
+		case <-time.After(settingsInterval):
+		}
 	}
-	return false
 }
 
 // load reads the settings. It chooses the interface and adds the peers of the Node.
@@ -260,29 +267,13 @@ func (g *guard) generation(ctx context.Context) {
 	if settings.Files.Kubeconfig != "" && settings.ArmedAnnotation.Name != "" {
 		rounds.Go(func() { g.readNode(ctx, settings) })
 	}
-	next := g.awaitSettings(ctx)
+	next, isChanged := g.awaitSettings(ctx)
 	cancel()
 	rounds.Wait()
-	g.reset(next)
-	g.settings = next
-}
-
-// awaitSettings returns the new settings, or the old ones when the context ends.
-func (g *guard) awaitSettings(ctx context.Context) vip.NodeSettings {
-	for {
-		select {
-		case <-ctx.Done():
-			return g.settings
-		case <-g.reread:
-		case <-time.After(settingsInterval):
-		}
-		settings, err := g.load()
-		g.facts.valid.Set(asNumber(err == nil))
-		g.logOnce("new settings", "Cannot use the new settings, keeping the old ones", err)
-		if err == nil && !reflect.DeepEqual(settings, g.settings) {
-			g.log.Info("The settings changed")
-			return settings
-		}
+	if isChanged {
+		g.log.Info("The settings changed")
+		g.reset(next)
+		g.settings = next
 	}
 }
 

@@ -51,7 +51,7 @@ func TestSettingsThatChangeWhileTheGuardRestarts(t *testing.T) {
 	write("eth1")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*settingsInterval)
 	defer cancel()
-	if got := g.awaitSettings(ctx); got.Interface != "eth1" {
+	if got, isChanged := g.awaitSettings(ctx); !isChanged || got.Interface != "eth1" {
 		t.Errorf("the guard continues with interface %s", got.Interface)
 	}
 }
