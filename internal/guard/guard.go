@@ -189,7 +189,7 @@ func (g *guard) load() (vip.NodeSettings, error) {
 	if err != nil || settings.Mode != vip.Unicast {
 		return settings, err
 	}
-	settings.Peers, err = withPeers(settings.Peers, virtualAddresses(settings), text)
+	settings.Peers, err = withPeers(settings, text)
 	g.logOnce("peers", "Cannot use the annotation "+vip.PeersAnnotation+" of the Node", err)
 	return settings, nil
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
@@ -49,7 +47,7 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 		return vip.NodeSettings{}, fmt.Errorf("%s is %q; give one address like 192.0.2.2",
 			variableAddress, getenv(variableAddress))
 	}
-	prefix, err := prefixLength(address, getenv(variablePrefix))
+	network, err := networkOf(address, getenv(variablePrefix))
 	if err != nil {
 		return vip.NodeSettings{}, err
 	}
@@ -61,11 +59,10 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 	if device == "" {
 		device = defaultInterface
 	}
-	network := netip.PrefixFrom(address, prefix).Masked()
 	return vip.NodeSettings{
 		Role:                  vip.ControlPlane,
 		Interface:             device,
-		VirtualIPs:            []vip.Address{{Address: address, Prefix: prefix, Network: network}},
+		VirtualIPs:            []vip.Address{{Address: address, Prefix: network.Bits(), Network: network}},
 		VirtualRouterID:       routerID,
 		Mode:                  vip.Multicast,
 		AdvertisementInterval: vip.Duration(keepalived.DefaultAdvertisementInterval),
@@ -76,47 +73,35 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 	}, nil
 }
 
-// prefixLength parses "24" or "192.0.2.0/24". Without a text the VIP has a prefix of its full length.
-func prefixLength(address netip.Addr, text string) (int, error) {
-	if text == "" {
-		return address.BitLen(), nil
+// networkOf parses "24" or "192.0.2.0/24". Without a text the VIP has a prefix of its full length.
+func networkOf(address netip.Addr, text string) (netip.Prefix, error) {
+	full := text
+	switch {
+	case text == "":
+		full = fmt.Sprintf("%s/%d", address, address.BitLen())
+	case !strings.Contains(text, "/"):
+		full = address.String() + "/" + text
 	}
-	digits := text
-	if _, after, found := strings.Cut(text, "/"); found {
-		network, err := netip.ParsePrefix(text)
-		if err != nil || !network.Masked().Contains(address) {
-			return 0, fmt.Errorf("%s is %q, which is no network that contains %s; give that network or the length of its "+
-				"prefix", variablePrefix, text, address)
-		}
-		digits = after
+	network, err := netip.ParsePrefix(full)
+	if err != nil || network.Bits() == 0 || !network.Contains(address) {
+		return netip.Prefix{}, fmt.Errorf("%s is %q; give a network that contains %s, or the length of its prefix, 1 to %d",
+			variablePrefix, text, address, address.BitLen())
 	}
-	length, err := strconv.Atoi(digits)
-	if err != nil || length < 1 || length > address.BitLen() {
-		return 0, fmt.Errorf("%s is %q; give the length of the prefix, 1 to %d", variablePrefix, text, address.BitLen())
-	}
-	return length, nil
+	return network.Masked(), nil
 }
 
-// withPeers adds addresses to a sorted list of peers of VIPs. After an error the list is unchanged.
-func withPeers(peers, virtual []netip.Addr, text string) ([]netip.Addr, error) {
-	all := slices.Clone(peers)
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		address, err := netip.ParseAddr(word)
-		if err != nil || !isOfNode(address, virtual) {
-			return peers, fmt.Errorf("%q is not the address of a node; write addresses like 192.0.2.21,192.0.2.22 of the "+
-				"IP families of the VIPs %v", word, virtual)
-		}
-		all = append(all, address)
+// withPeers returns the peers of the settings and those of an annotation, sorted. After an error it returns those of
+// the settings.
+func withPeers(settings vip.NodeSettings, text string) ([]netip.Addr, error) {
+	all := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, peer := range settings.Peers {
+		all = append(all, peer.String())
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	return slices.Compact(all), nil
-}
-
-// isOfNode returns true if a node can have the address as its own one, beside the VIPs.
-func isOfNode(address netip.Addr, virtual []netip.Addr) bool {
-	hasFamily := slices.ContainsFunc(virtual, func(one netip.Addr) bool { return one.Is4() == address.Is4() })
-	return hasFamily && address.IsGlobalUnicast() && address.Zone() == "" && !address.Is4In6() &&
-		!slices.Contains(virtual, address)
+	members, err := vip.Members(all, settings.VirtualIPs)
+	if err != nil {
+		return settings.Peers, err
+	}
+	return members, nil
 }
 
 // checksIronic returns true if the settings name an Ironic to check.

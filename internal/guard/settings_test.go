@@ -93,7 +93,10 @@ func TestWithPeers(t *testing.T) {
 		return addresses
 	}
 	before := parse("172.22.0.10", "172.22.0.21")
-	virtual := parse("172.22.0.2", "fd00::2")
+	var virtual []vip.Address
+	for _, one := range parse("172.22.0.2", "fd00::2") {
+		virtual = append(virtual, vip.Address{Address: one})
+	}
 	for name, test := range map[string]struct {
 		reason, text string
 		want         []netip.Addr
@@ -116,7 +119,7 @@ func TestWithPeers(t *testing.T) {
 		if test.onlyIPv4 {
 			vips = virtual[:1]
 		}
-		got, err := withPeers(before, vips, test.text)
+		got, err := withPeers(vip.NodeSettings{Peers: before, VirtualIPs: vips}, test.text)
 		if (err != nil) != test.failed {
 			t.Errorf("%s: %v", name, err)
 		}
