@@ -2,7 +2,6 @@ package guard
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -81,11 +80,7 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	defer f.mutex.Unlock()
 	s := &f.state
 	s.enterCarrier(seen, now)
-	arrived = slices.ContainsFunc(virtual, func(one netip.Addr) bool {
-		only := []netip.Addr{one}
-		return seen.Has(only) && !s.seen.Has(only)
-	})
-	if arrived {
+	if arrived = len(s.seen.Lost(seen, virtual)) > 0; arrived {
 		s.arrivedAt = now
 	}
 	holding := seen.Has(virtual)

@@ -38,10 +38,7 @@ func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 			return
 		}
 		log.Error("Cannot serve metrics and health", "address", listen, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenAgain):
-		}
+		pause(ctx, listenAgain)
 	}
 }
 

@@ -92,29 +92,24 @@ func (i Interface) Equal(other Interface) bool {
 		slices.Equal(i.Unusable, other.Unusable)
 }
 
+// has returns true if the interface has the address.
+func (i Interface) has(address netip.Addr) bool {
+	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool { return prefix.Addr() == address })
+}
+
 // Has returns true if the interface has all addresses.
 func (i Interface) Has(addresses []netip.Addr) bool {
-	for _, wanted := range addresses {
-		if !slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool { return prefix.Addr() == wanted }) {
-			return false
-		}
-	}
-	return len(addresses) > 0
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(one netip.Addr) bool { return !i.has(one) })
 }
 
 // HasAny returns true if the interface has one of the addresses.
 func (i Interface) HasAny(addresses []netip.Addr) bool {
-	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool {
-		return slices.Contains(addresses, prefix.Addr())
-	})
+	return slices.ContainsFunc(addresses, i.has)
 }
 
 // Lost returns the addresses that the interface had in an earlier observation, and does not have.
 func (i Interface) Lost(earlier Interface, addresses []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addresses), func(one netip.Addr) bool {
-		only := []netip.Addr{one}
-		return i.Has(only) || !earlier.Has(only)
-	})
+	return slices.DeleteFunc(slices.Clone(addresses), func(one netip.Addr) bool { return i.has(one) || !earlier.has(one) })
 }
 
 // Kept returns true if one of the addresses was on the interface without interruption since an earlier observation.

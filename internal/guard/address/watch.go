@@ -2,16 +2,15 @@ package address
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -165,12 +164,11 @@ func (i Interface) lacksLink(message []byte, name string) bool {
 	if len(message) < unix.SizeofIfInfomsg || i.Index == 0 {
 		return true
 	}
-	header := nl.DeserializeIfInfomsg(message)
-	if int(header.Index) == i.Index || slices.Contains(i.uplinks, int(header.Index)) {
+	link, err := netlink.LinkDeserialize(nil, message)
+	if err != nil {
 		return true
 	}
-	attributes, err := nl.ParseRouteAttrAsMap(message[header.Len():])
-	master := attributes[unix.IFLA_MASTER].Value
-	return err != nil || len(master) == 4 && int(binary.NativeEndian.Uint32(master)) == i.Index ||
-		strings.TrimRight(string(attributes[unix.IFLA_IFNAME].Value), "\x00") == name
+	attributes := link.Attrs()
+	return attributes.Index == i.Index || slices.Contains(i.uplinks, attributes.Index) ||
+		attributes.MasterIndex == i.Index || attributes.Name == name
 }
