@@ -85,7 +85,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 		track.Ensure(inState(settings, track.Holder), current.holding),
 		track.Say(inState(settings, track.Interface), settings.Interface+"\n"),
 		track.Say(inState(settings, track.Term), record.String()))
-	g.logOnce("files", "Cannot write the track files, so keepalived must not run", err)
+	g.log.once("files", "Cannot write the track files, so keepalived must not run", err)
 	g.direct(settings, current.seen, err == nil)
 }
 
@@ -131,7 +131,7 @@ func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now t
 	_, err := os.Stat(g.silenceFile())
 	switch {
 	case silent && errors.Is(err, fs.ErrNotExist):
-		g.logOnce("silence", "Cannot store that the management side is silent",
+		g.log.once("silence", "Cannot store that the management side is silent",
 			track.Replace(g.silenceFile(), []byte(track.Value(true))))
 	case !silent && err == nil:
 		_ = os.Remove(g.silenceFile())
@@ -147,7 +147,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	}
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
 	page, err := g.pages.render(settings, g.options.Node, seen)
-	g.logOnce("render", "Cannot configure keepalived yet", err)
+	g.log.once("render", "Cannot configure keepalived yet", err)
 	g.facts.update(func(s *snapshot) { s.refusal = err })
 	if err != nil {
 		// An own address may go for a moment; what keepalived has is as good as anything.

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -44,7 +43,7 @@ type follower struct {
 	passwords copied
 
 	command []string
-	log     *slog.Logger
+	log     *logger
 
 	child *process.Child
 
@@ -57,14 +56,11 @@ type follower struct {
 
 	// outdated is true if the web server does not use the certificates of the copies yet.
 	outdated bool
-
-	// problem is the last logged error.
-	problem string
 }
 
 // followCommand runs the web server in the Deployment of the management cluster, whose files follow a Secret.
 func followCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {
-	f := follower{log: environment.logger()}
+	f := follower{log: newLogger(environment.logger())}
 	flags := newFlags("follow", environment)
 	pairs(flags, "copy", "file and of its copy; may be repeated", func(pair copied) { f.copies = append(f.copies, pair) })
 	pairs(flags, "passwords", "file with users and of the file of the web server, which keeps removed users for "+
@@ -90,8 +86,9 @@ func followCommand(ctx context.Context, arguments []string, environment Environm
 func (f *follower) run(ctx context.Context) (int, error) {
 	reaper := process.NewReaper()
 	defer reaper.Close()
+	const kind, problem = "files", "Cannot use the new files, keeping the old ones"
 	err := f.sync(time.Now())
-	f.report(err)
+	f.log.once(kind, problem, err)
 	if err == nil {
 		// At its start the program reads the current sources.
 		f.written = f.users.page(time.Now())
@@ -114,7 +111,7 @@ func (f *follower) run(ctx context.Context) (int, error) {
 			f.log.Info("The program ended by itself", "program", f.command[0], "ending", f.child.Ending())
 			return f.child.ExitCode(), nil
 		case now := <-ticks.C:
-			f.report(errors.Join(f.sync(now), f.apply(now)))
+			f.log.once(kind, problem, errors.Join(f.sync(now), f.apply(now)))
 		}
 	}
 }
@@ -179,18 +176,6 @@ func (f *follower) apply(now time.Time) error {
 	f.outdated = false
 	f.log.Info("The web server reads its new certificate")
 	return nil
-}
-
-// report logs an error that differs from the last one.
-func (f *follower) report(problem error) {
-	said := ""
-	if problem != nil {
-		said = problem.Error()
-	}
-	if said != "" && said != f.problem {
-		f.log.Error("Cannot use the new files, keeping the old ones", "error", said)
-	}
-	f.problem = said
 }
 
 // checkCertificate returns an error for a certificate that clients of the authority do not accept, and for a key that

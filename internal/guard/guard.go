@@ -53,7 +53,7 @@ type Options struct {
 
 type guard struct {
 	options  Options
-	log      *slog.Logger
+	log      *logger
 	facts    *facts
 	reaper   *process.Reaper
 	keeper   *supervisor
@@ -93,19 +93,14 @@ type guard struct {
 
 	// resume is true if the previous guard left the VIP on this node.
 	resume bool
-
-	// The last error of each kind, so that it is logged once.
-	saidMutex sync.Mutex
-	said      map[string]string
 }
 
 // Run runs the guard until the context ends, and then releases the VIP. It handles SIGHUP, which reads the settings
 // again, and passes SIGUSR1 and SIGUSR2 to keepalived.
 func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *slog.Logger) error {
 	g := &guard{
-		options: options, log: log, facts: newFacts(), reaper: process.NewReaper(), signals: signals,
+		options: options, log: newLogger(log), facts: newFacts(), reaper: process.NewReaper(), signals: signals,
 		reread: make(chan struct{}, 1), update: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		said: map[string]string{},
 	}
 	defer g.reaper.Close()
 	var others sync.WaitGroup
@@ -163,7 +158,7 @@ func (g *guard) awaitSettings(ctx context.Context) (vip.NodeSettings, bool) {
 	for {
 		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
-		g.logOnce("settings", "Cannot use the settings. Earlier ones stay in use", err)
+		g.log.once("settings", "Cannot use the settings. Earlier ones stay in use", err)
 		if g.keeper == nil {
 			g.facts.update(func(s *snapshot) { s.unusable, s.beat = err, time.Now() })
 		}
@@ -190,7 +185,7 @@ func (g *guard) load() (vip.NodeSettings, error) {
 		return settings, err
 	}
 	settings.Peers, err = withPeers(settings, text)
-	g.logOnce("peers", "Cannot use the annotation "+vip.PeersAnnotation+" of the Node", err)
+	g.log.once("peers", "Cannot use the annotation "+vip.PeersAnnotation+" of the Node", err)
 	return settings, nil
 }
 
@@ -239,7 +234,7 @@ func (g *guard) disconnect(from address.Interface, lost []netip.Addr) {
 	if len(ended) > 0 {
 		g.log.Info("Ended connections of this node and its pods to a VIP that has left it", "clients", ended)
 	}
-	g.logOnce("connections", "Cannot end connections of this node and its pods to a VIP that has left it", err)
+	g.log.once("connections", "Cannot end connections of this node and its pods to a VIP that has left it", err)
 }
 
 // release removes the VIPs while no keepalived runs.
@@ -326,22 +321,4 @@ func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now t
 		Silence:      g.ledger.Silence(now),
 		SilenceLimit: time.Duration(settings.TakeoverAfterSilence),
 	}
-}
-
-// logOnce logs an error of a kind when it differs from the last one, and its end when it is nil. It returns true at the
-// end of an error.
-func (g *guard) logOnce(kind, message string, err error) (ended bool) {
-	g.saidMutex.Lock()
-	defer g.saidMutex.Unlock()
-	before := g.said[kind]
-	switch {
-	case err == nil && before != "":
-		delete(g.said, kind)
-		g.log.Info("No longer: " + message)
-		return true
-	case err != nil && err.Error() != before:
-		g.said[kind] = err.Error()
-		g.log.Error(message, "error", err)
-	}
-	return false
 }

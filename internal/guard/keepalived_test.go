@@ -47,9 +47,9 @@ func TestNodeLosesItsOwnAddress(t *testing.T) {
 	}
 	settings.Files.State = t.TempDir()
 	g := &guard{
-		options: Options{Node: "n"}, log: slog.New(slog.DiscardHandler), facts: newFacts(), said: map[string]string{},
+		options: Options{Node: "n"}, log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(),
 	}
-	g.keeper = newSupervisor(nil, "/bin/true", t.TempDir(), g.facts, g.log)
+	g.keeper = newSupervisor(nil, "/bin/true", t.TempDir(), g.facts, g.log.Logger)
 	seen := address.Interface{Index: 1, Up: true}
 	g.direct(settings, seen, true)
 	if g.keeper.wanted.config != nil {

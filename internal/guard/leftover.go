@@ -51,7 +51,7 @@ func (g *guard) endLeftover(left *leftover, settings vip.NodeSettings, mayHold b
 	removes, isDue := left.judge(g.facts.snapshot().seen.HasAny(virtual), mayHold, time.Now())
 	if removes {
 		removed, err := address.Remove(settings.Interface, virtual)
-		g.logOnce("leftover", "Cannot remove a VIP that keepalived does not release", err)
+		g.log.once("leftover", "Cannot remove a VIP that keepalived does not release", err)
 		if len(removed) > 0 {
 			g.log.Warn("Removed VIPs that keepalived does not release", "addresses", removed)
 		}

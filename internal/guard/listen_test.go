@@ -20,8 +20,7 @@ func TestListenFailsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
 		g := &guard{
-			log: slog.New(slog.NewTextHandler(&said, nil)), facts: newFacts(), ledger: advert.NewLedger(time.Now()),
-			said: map[string]string{},
+			log: newLogger(slog.New(slog.NewTextHandler(&said, nil))), facts: newFacts(), ledger: advert.NewLedger(time.Now()),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		attempts := 0

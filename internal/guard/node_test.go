@@ -25,8 +25,8 @@ func TestOldAnswer(t *testing.T) {
 	}
 	newGuard := func() *guard {
 		return &guard{
-			options: Options{Node: "n", Cache: persistent}, log: slog.New(slog.DiscardHandler), facts: newFacts(),
-			settings: settings, said: map[string]string{},
+			options: Options{Node: "n", Cache: persistent}, log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(),
+			settings: settings,
 		}
 	}
 	// No API server answers.

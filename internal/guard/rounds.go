@@ -106,7 +106,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 		return nil
 	}
 	err := g.prober.Check(ctx)
-	g.logOnce("authority", "The certificate authority changes", g.prober.Unsettled())
+	g.log.once("authority", "The certificate authority changes", g.prober.Unsettled())
 	return err
 }
 
@@ -132,7 +132,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 	defer func() { stop() }()
 	const kind, message = "interface", "Cannot watch the interface"
 	changed := func(seen address.Interface) {
-		g.logOnce(kind, message, nil)
+		g.log.once(kind, message, nil)
 		before := g.facts.snapshot().seen
 		moved, arrived := g.facts.setSeen(seen, virtualAddresses(settings), time.Now())
 		if moved {
@@ -145,7 +145,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 		g.disconnect(before, seen.Lost(before, virtualAddresses(settings)))
 		if !seen.Up && seen.Index != 0 && !seen.HasAny(virtualAddresses(settings)) {
 			// The next holder must not receive old packets of this node.
-			g.logOnce("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
+			g.log.once("unsent", "Cannot drop packets that wait for a carrier", address.DropUnsent(seen.Index, settings.Peers))
 		}
 		if seen.Index == listening {
 			return
@@ -169,7 +169,7 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 			Changed: changed, Renewed: g.facts.setRenewed,
 		}.Run(ctx)
 		if err != nil {
-			g.logOnce(kind, message, err)
+			g.log.once(kind, message, err)
 		}
 		pause(ctx, listenPause)
 	}
@@ -199,7 +199,7 @@ func (g *guard) keepLease(ctx context.Context, settings vip.NodeSettings) {
 		}
 		err := address.Extend(g.facts.snapshot().seen.Index, virtualAddresses(settings),
 			leaseValidity(member.Timers(settings)))
-		g.logOnce("lease", "Cannot extend the lease of the VIP", err)
+		g.log.once("lease", "Cannot extend the lease of the VIP", err)
 	}
 }
 
@@ -240,12 +240,12 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		if err == nil {
 			g.enterAnswer(said)
 			err = reader.Store(said)
-			g.logOnce("cache", "Cannot store the annotations of the Node object", err)
+			g.log.once("cache", "Cannot store the annotations of the Node object", err)
 			err = nil
 		} else {
 			g.facts.nodeErrors.Inc()
 		}
-		g.logOnce("node", "Cannot read the Node object, keeping the last answer", err)
+		g.log.once("node", "Cannot read the Node object, keeping the last answer", err)
 		pause(ctx, nodeInterval)
 	}
 }

@@ -102,8 +102,7 @@ func TestChecksStop(t *testing.T) {
 	settings.Files.State = t.TempDir()
 	began := time.Now()
 	g := &guard{
-		log: slog.New(slog.DiscardHandler), facts: newFacts(), keeper: &supervisor{}, ledger: advert.NewLedger(began),
-		said: map[string]string{},
+		log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(), keeper: &supervisor{}, ledger: advert.NewLedger(began),
 	}
 	g.facts.setSeen(address.Interface{Up: true}, nil, began)
 	g.facts.setIronic(true, began)

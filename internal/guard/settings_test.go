@@ -40,8 +40,7 @@ func TestSettingsThatChangeWhileTheGuardRestarts(t *testing.T) {
 		}
 	}
 	g := &guard{
-		options: Options{Settings: path, Getenv: os.Getenv}, log: slog.New(slog.DiscardHandler), facts: newFacts(),
-		said: map[string]string{},
+		options: Options{Settings: path, Getenv: os.Getenv}, log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(),
 	}
 	write("eth0")
 	var err error

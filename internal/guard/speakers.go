@@ -35,12 +35,12 @@ func (g *guard) keepListening(
 	kind, message := "listen "+family, "Cannot listen to VRRP over "+family
 	for ctx.Err() == nil {
 		err := listen(func() {
-			if g.logOnce(kind, message, nil) {
+			if g.log.once(kind, message, nil) {
 				g.ledger.CannotHear(time.Now(), limit)
 			}
 		})
 		if err != nil {
-			g.logOnce(kind, message, err)
+			g.log.once(kind, message, err)
 			// A deaf node must not count silence.
 			g.ledger.CannotHear(time.Now(), limit)
 		}

@@ -15,7 +15,7 @@ func TestForeignSpeakerChanges(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	virtual := []netip.Addr{netip.MustParseAddr("172.22.0.2")}
-	g := &guard{log: slog.New(slog.DiscardHandler), facts: newFacts(), ledger: advert.NewLedger(now)}
+	g := &guard{log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(), ledger: advert.NewLedger(now)}
 	for _, priority := range []uint8{5, 6, 7} {
 		g.ledger.Record(now, advert.Group{RouterID: 51, Virtual: virtual}, netip.MustParseAddr("172.22.0.99"),
 			advert.Advertisement{RouterID: 51, Priority: priority, Addresses: virtual, HopLimit: 255})
