@@ -2,6 +2,8 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -65,26 +67,22 @@ func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 	}
 }
 
-// reportSpeakers exports peers and foreign speakers as metrics. It logs when a foreign speaker appears or disappears.
+// reportSpeakers exports peers and foreign speakers as metrics, and logs changes of the foreign speakers.
 func (g *guard) reportSpeakers(now time.Time) {
 	for peer, seen := range g.ledger.Peers() {
 		g.facts.peers.WithLabelValues(peer.String()).Set(float64(seen.UnixMilli()) / 1000)
 	}
 	speakers := g.ledger.ForeignSpeakers(now)
-	for _, speaker := range speakers {
-		if !slices.Contains(g.foreign, speaker) {
-			g.log.Warn("Another VRRP speaker collides with the VIP of Ironic; give one of the two another virtual "+
-				"router ID, or list it as a peer", "source", speaker.Source, "collision", speaker.Collision)
-			g.facts.foreign.WithLabelValues(speaker.Source.String()).Set(1)
-		}
-	}
-	for _, known := range g.foreign {
-		// A speaker that changes its priority stays.
-		stays := func(speaker advert.ForeignSpeaker) bool { return speaker.Source == known.Source }
-		if !slices.ContainsFunc(speakers, stays) {
-			g.log.Info("The other VRRP speaker is gone", "source", known.Source, "collision", known.Collision)
-			g.facts.foreign.DeleteLabelValues(known.Source.String())
-		}
+	if slices.Equal(speakers, g.foreign) {
+		return
 	}
 	g.foreign = speakers
+	g.facts.foreign.Reset()
+	var collisions []error
+	for _, speaker := range speakers {
+		g.facts.foreign.WithLabelValues(speaker.Source.String()).Set(1)
+		collisions = append(collisions, fmt.Errorf("%s %s", speaker.Source, speaker.Collision))
+	}
+	g.log.once("foreign", "Another VRRP speaker collides with the VIP of Ironic; give one of the two another virtual "+
+		"router ID, or list it as a peer", errors.Join(collisions...))
 }
