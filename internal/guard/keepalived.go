@@ -60,10 +60,8 @@ type supervisor struct {
 	wanted  target
 	changed chan struct{}
 
-	signals chan syscall.Signal
-
-	// hung receives the time since when keepalived should have released the VIP.
-	hung chan time.Time
+	// requests are functions that run calls.
+	requests chan func()
 
 	// spoke is when keepalived logged its last line, in nanoseconds since 1970.
 	spoke atomic.Int64
@@ -84,8 +82,7 @@ type supervisor struct {
 func newSupervisor(reaper *process.Reaper, executable, directory string, facts *facts, log *slog.Logger) *supervisor {
 	return &supervisor{
 		reaper: reaper, executable: executable, directory: directory,
-		facts: facts, log: log, changed: make(chan struct{}, 1), signals: make(chan syscall.Signal, 8),
-		hung: make(chan time.Time, 1),
+		facts: facts, log: log, changed: make(chan struct{}, 1), requests: make(chan func(), 8),
 	}
 }
 
@@ -124,12 +121,8 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		case <-died:
 			s.handleDeath()
-		case number := <-s.signals:
-			if s.child != nil {
-				_ = s.child.Signal(number)
-			}
-		case since := <-s.hung:
-			s.killHung(since)
+		case do := <-s.requests:
+			do()
 		case <-s.changed:
 		case <-wait:
 		}
@@ -267,18 +260,12 @@ func (s *supervisor) stop() {
 // ReplaceHung kills and restarts a keepalived that should have released the VIP since a time, and has logged nothing
 // since then. It does not block.
 func (s *supervisor) ReplaceHung(since time.Time) {
-	select {
-	case s.hung <- since:
-	default:
-	}
-}
-
-func (s *supervisor) killHung(since time.Time) {
-	if s.child == nil || s.startedAt.After(since) || s.spoke.Load() > since.UnixNano() {
-		return
-	}
-	s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
-	s.child.Kill()
+	s.request(func() {
+		if s.child != nil && !s.startedAt.After(since) && s.spoke.Load() <= since.UnixNano() {
+			s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
+			s.child.Kill()
+		}
+	})
 }
 
 // handleDeath cleans up after a keepalived that died.
@@ -317,8 +304,17 @@ func (s *supervisor) clean() {
 
 // Signal sends a signal to keepalived, if it runs. It does not block.
 func (s *supervisor) Signal(number syscall.Signal) {
+	s.request(func() {
+		if s.child != nil {
+			_ = s.child.Signal(number)
+		}
+	})
+}
+
+// request lets run call a function. It drops the function while many others wait.
+func (s *supervisor) request(do func()) {
 	select {
-	case s.signals <- number:
+	case s.requests <- do:
 	default:
 	}
 }
