@@ -47,18 +47,17 @@ type Reader struct {
 // Said are the values of the annotations of a Node.
 type Said struct {
 	// Armed is the meaning of Reader.Annotation.
-	Armed policy.Answer
+	Armed policy.Answer `json:"answer"`
 
 	// Peers is the value of Reader.Peers.
-	Peers string
+	Peers string `json:"peers,omitempty"`
 }
 
 // answer is the content of a cache. It is valid for one node and annotation.
 type answer struct {
-	Node       string        `json:"node"`
-	Annotation string        `json:"annotation"`
-	Answer     policy.Answer `json:"answer"`
-	Peers      string        `json:"peers,omitempty"`
+	Node       string `json:"node"`
+	Annotation string `json:"annotation"`
+	Said
 }
 
 // Read requests the Node over a new connection: the kubelet renews its certificate in place, and another API server
@@ -94,7 +93,7 @@ func (r *Reader) Cached() Said {
 		}
 		var kept answer
 		if json.Unmarshal(content, &kept) == nil && kept.Node == r.Node && kept.Annotation == r.Annotation {
-			return Said{kept.Answer, kept.Peers}
+			return kept.Said
 		}
 	}
 	return Said{}
@@ -102,16 +101,13 @@ func (r *Reader) Cached() Said {
 
 // Store writes the caches that differ from the answer.
 func (r *Reader) Store(said Said) error {
-	content, err := json.Marshal(answer{r.Node, r.Annotation, said.Armed, said.Peers})
+	content, err := json.Marshal(answer{r.Node, r.Annotation, said})
 	if err != nil {
 		return err
 	}
 	var failures []error
 	for _, path := range r.Caches {
-		if kept, err := os.ReadFile(path); err == nil && string(kept) == string(content) {
-			continue
-		}
-		failures = append(failures, track.Replace(path, content))
+		failures = append(failures, track.Say(path, string(content)))
 	}
 	return errors.Join(failures...)
 }
