@@ -128,14 +128,11 @@ func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now t
 	if !g.isLinked(settings, current, now) {
 		g.ledger.CannotHear(now, limit)
 	}
-	_, err := os.Stat(g.silenceFile())
-	switch {
-	case silent && errors.Is(err, fs.ErrNotExist):
-		g.log.once("silence", "Cannot store that the management side is silent",
-			track.Replace(g.silenceFile(), []byte(track.Value(true))))
-	case !silent && err == nil:
+	if !silent {
 		_ = os.Remove(g.silenceFile())
+		return
 	}
+	g.log.once("silence", "Cannot store that the management side is silent", track.Ensure(g.silenceFile(), true))
 }
 
 // direct sets how the supervisor runs keepalived, by the settings and the interface.

@@ -243,8 +243,13 @@ func (g *guard) release() error {
 	if len(removed) > 0 {
 		g.log.Warn("Removed VIPs that no keepalived manages", "addresses", removed)
 	}
+	return errors.Join(err, resign(g.settings))
+}
+
+// resign records in the track files that the node does not hold the VIP and must not.
+func resign(settings vip.NodeSettings) (err error) {
 	for _, name := range []string{track.IronicOK, track.Armed, track.Holder} {
-		err = errors.Join(err, track.Ensure(inState(g.settings, name), false))
+		err = errors.Join(err, track.Ensure(inState(settings, name), false))
 	}
 	return err
 }
@@ -283,9 +288,7 @@ func (g *guard) reset(next vip.NodeSettings) {
 		g.answered = false
 	}
 	if old.Files.State != next.Files.State {
-		for _, name := range []string{track.IronicOK, track.Armed, track.Holder} {
-			_ = track.Ensure(inState(old, name), false)
-		}
+		_ = resign(old)
 	}
 }
 
