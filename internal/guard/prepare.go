@@ -47,43 +47,27 @@ func prepareCommand(_ context.Context, arguments []string, environment Environme
 	if *tools == "" && len(closed)+len(directories)+len(copies) == 0 {
 		return exitUsage, errors.New("--install, --closed, --directory or --copy is required")
 	}
-	if *tools != "" {
-		if err := install(*tools); err != nil {
-			return exitFailure, err
+	var to owner
+	if len(directories)+len(copies) > 0 {
+		var err error
+		if to, err = parseOwner(*whose); err != nil {
+			return exitUsage, err
 		}
+	}
+	var failures []error
+	if *tools != "" {
+		failures = append(failures, install(*tools))
 	}
 	for _, directory := range closed {
-		if err := closeDirectory(directory); err != nil {
-			return exitFailure, err
-		}
+		failures = append(failures, closeDirectory(directory))
 	}
-	if len(directories)+len(copies) == 0 {
-		return 0, nil
-	}
-	to, err := parseOwner(*whose)
-	if err != nil {
-		return exitUsage, err
-	}
-	return 0, to.prepare(directories, copies)
-}
-
-// prepare creates directories and copies files.
-func (o owner) prepare(directories []string, copies []copied) error {
 	for _, directory := range directories {
-		if err := o.directory(directory, 0o755); err != nil {
-			return err
-		}
+		failures = append(failures, to.directory(directory, 0o755))
 	}
 	for _, pair := range copies {
-		content, err := os.ReadFile(pair.from)
-		if err != nil {
-			return err
-		}
-		if err := o.write(pair.to, content); err != nil {
-			return err
-		}
+		failures = append(failures, to.copy(pair))
 	}
-	return nil
+	return 0, errors.Join(failures...)
 }
 
 // install copies this program.
@@ -161,6 +145,15 @@ func refuseLinks(path string) error {
 		return fmt.Errorf("%s is a link to %s: replace the link with a directory", path, place)
 	}
 	return err
+}
+
+// copy replaces the copy of a file. Only the user can read it.
+func (o owner) copy(pair copied) error {
+	content, err := os.ReadFile(pair.from)
+	if err != nil {
+		return err
+	}
+	return o.write(pair.to, content)
 }
 
 // write replaces a file that only the user can read.
