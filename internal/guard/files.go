@@ -19,7 +19,6 @@ import (
 
 // keepFiles updates the track files, at once after a notification and at intervals.
 func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
-	g.pages = pages{}
 	due := time.NewTimer(0)
 	defer due.Stop()
 	for {
@@ -143,7 +142,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 		return
 	}
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
-	page, err := g.pages.render(settings, g.options.Node, seen)
+	page, err := render(settings, g.options.Node, seen)
 	g.log.once("render", "Cannot configure keepalived yet", err)
 	g.facts.update(func(s *snapshot) { s.refusal = err })
 	if err != nil {

@@ -85,8 +85,7 @@ type guard struct {
 	// update requests an update of the track files, arrived a lease of the VIP.
 	update, arrived chan struct{}
 
-	// Used by keepFiles only: the last rendered configuration and decision, and the last heard speakers.
-	pages    pages
+	// Used by keepFiles only: the last decision, and the last heard speakers.
 	decision policy.Decision
 	foreign  []advert.ForeignSpeaker
 	book     term.Book

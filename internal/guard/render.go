@@ -10,16 +10,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 )
 
-// pages keeps the last rendered configuration, which is requested often and changes rarely. It is valid for one
-// version of the settings.
-type pages struct {
-	rendered, handedOver bool
-
-	seen address.Interface
-	page page
-	err  error
-}
-
 // page is keepalived.conf. A keepalived that replaces one that died with the VIP starts with resume, and reads config
 // after the span.
 type page struct {
@@ -27,17 +17,8 @@ type page struct {
 	span           time.Duration
 }
 
-func (p *pages) render(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
-	handedOver := settings.Role == vip.Management && isHandedOver(settings)
-	if !p.rendered || !p.seen.Equal(seen) || p.handedOver != handedOver {
-		p.rendered, p.seen, p.handedOver = true, seen, handedOver
-		p.page, p.err = renderFor(settings, node, seen, handedOver)
-	}
-	return p.page, p.err
-}
-
-// renderFor renders keepalived.conf with the values of the node: its name, addresses and rank.
-func renderFor(settings vip.NodeSettings, node string, seen address.Interface, handedOver bool) (page, error) {
+// render renders keepalived.conf with the values of the node: its name, addresses and rank.
+func render(settings vip.NodeSettings, node string, seen address.Interface) (page, error) {
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
 		network := netip.PrefixFrom(virtual.Address, virtual.Network.Bits())
 		return seen.Source(network, virtualAddresses(settings), settings.Peers)
@@ -45,7 +26,7 @@ func renderFor(settings vip.NodeSettings, node string, seen address.Interface, h
 	if err != nil {
 		return page{}, err
 	}
-	if handedOver {
+	if config.Role == keepalived.Management && isHandedOver(settings) {
 		config.Role = keepalived.HandedOver
 	}
 	normal, err := keepalived.Render(config)

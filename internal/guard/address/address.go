@@ -86,12 +86,6 @@ func find(name string) (netlink.Link, error) {
 	}
 }
 
-// Equal returns true if nothing has changed, except for addresses that were removed and added again.
-func (i Interface) Equal(other Interface) bool {
-	return i.Index == other.Index && i.Up == other.Up && slices.Equal(i.Addresses, other.Addresses) &&
-		slices.Equal(i.Unusable, other.Unusable)
-}
-
 // has returns true if the interface has the address.
 func (i Interface) has(address netip.Addr) bool {
 	return slices.ContainsFunc(i.Addresses, func(prefix netip.Prefix) bool { return prefix.Addr() == address })
