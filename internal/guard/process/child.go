@@ -29,13 +29,18 @@ func (c *Child) Done() <-chan struct{} {
 
 // Signal sends a signal. After the child has ended it sends none, so that it cannot reach another process.
 func (c *Child) Signal(number syscall.Signal) error {
+	return c.send(c.pid, number)
+}
+
+// send sends a signal to the target, an argument of kill, unless the child has ended.
+func (c *Child) send(target int, number syscall.Signal) error {
 	c.reaper.mutex.Lock()
 	defer c.reaper.mutex.Unlock()
 	if c.reaper.children[c.pid] != c {
 		return nil
 	}
-	if err := syscall.Kill(c.pid, number); err != nil {
-		return fmt.Errorf("sending %s to process %d: %w", number, c.pid, err)
+	if err := syscall.Kill(target, number); err != nil {
+		return fmt.Errorf("sending %s to process %d: %w", number, target, err)
 	}
 	return nil
 }
@@ -59,12 +64,8 @@ func (c *Child) Catches(number syscall.Signal) bool {
 // Kill kills the child and its process group. It does not block. After the child has ended it does nothing: see
 // KillLeft.
 func (c *Child) Kill() {
-	c.reaper.mutex.Lock()
-	defer c.reaper.mutex.Unlock()
-	if c.reaper.children[c.pid] == c {
-		// The only possible error is that the process group is empty.
-		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
-	}
+	// The only possible error is that the process group is empty.
+	_ = c.send(-c.pid, syscall.SIGKILL)
 }
 
 // KillLeft kills the process group of a child that has ended, and in process 1 of a container all other processes. It
@@ -78,24 +79,12 @@ func (c *Child) KillLeft() bool {
 // Freeze stops the child and its process group with SIGSTOP. Process 1 of a container stops all other processes,
 // because a process may have left the group.
 func (c *Child) Freeze() error {
-	return c.signalAll(syscall.SIGSTOP)
+	return c.send(c.target(), syscall.SIGSTOP)
 }
 
 // Thaw continues the processes that Freeze stopped.
 func (c *Child) Thaw() error {
-	return c.signalAll(syscall.SIGCONT)
-}
-
-func (c *Child) signalAll(number syscall.Signal) error {
-	c.reaper.mutex.Lock()
-	defer c.reaper.mutex.Unlock()
-	if c.reaper.children[c.pid] != c {
-		return nil
-	}
-	if err := syscall.Kill(c.target(), number); err != nil {
-		return fmt.Errorf("sending %s to process %d and its child processes: %w", number, c.pid, err)
-	}
-	return nil
+	return c.send(c.target(), syscall.SIGCONT)
 }
 
 // target returns the argument of kill for the child and all its processes.
