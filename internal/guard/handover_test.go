@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func (n *node) captureVRRP() *capture {
 	said, ended := &capture{}, make(chan error, 1)
 	go func() {
 		ended <- within(n.space, func() error {
-			device := advert.Device{Name: "eth0", Index: int32(link.Attrs().Index)}
+			device := net.Interface{Name: "eth0", Index: link.Attrs().Index}
 			return advert.Listen(ctx, device, true, func() {}, func(source netip.Addr, heard advert.Advertisement) {
 				said.mutex.Lock()
 				defer said.mutex.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,8 +17,7 @@ import (
 
 // listen records the VRRP advertisements of one IP family.
 func (g *guard) listen(ctx context.Context, settings vip.NodeSettings, index int, isIPv4 bool) {
-	//nolint:gosec // The kernel keeps an index in 31 bits.
-	device := advert.Device{Name: settings.Interface, Index: int32(index)}
+	device := net.Interface{Name: settings.Interface, Index: index}
 	family := "IPv6"
 	if isIPv4 {
 		family = "IPv4"

@@ -16,19 +16,10 @@ var (
 	group6 = netip.MustParseAddr("ff02::12")
 )
 
-// Device is the interface to listen on.
-type Device struct {
-	// Name of the interface.
-	Name string
-
-	// Index of the interface. The kernel keeps it in 31 bits.
-	Index int32
-}
-
 // Listen calls ready when it listens, and heard for each advertisement that arrives on the interface. It blocks until
 // the context ends or an error occurs. It requires CAP_NET_RAW.
 func Listen(
-	ctx context.Context, device Device, isIPv4 bool, ready func(), heard func(netip.Addr, Advertisement),
+	ctx context.Context, device net.Interface, isIPv4 bool, ready func(), heard func(netip.Addr, Advertisement),
 ) error {
 	network, everywhere := "ip6:112", "::"
 	if isIPv4 {
@@ -100,13 +91,14 @@ func hopLimit6(control []byte) uint8 {
 	return 0
 }
 
-func attach(descriptor int, device Device, isIPv4 bool) error {
+func attach(descriptor int, device net.Interface, isIPv4 bool) error {
 	err := syscall.SetsockoptString(descriptor, syscall.SOL_SOCKET, syscall.SO_BINDTODEVICE, device.Name)
 	if err != nil {
 		return fmt.Errorf("binding to %s: %w", device.Name, err)
 	}
 	if isIPv4 {
-		request := &syscall.IPMreqn{Multiaddr: group4.As4(), Ifindex: device.Index}
+		index := int32(device.Index) //nolint:gosec // The kernel keeps an index in 31 bits.
+		request := &syscall.IPMreqn{Multiaddr: group4.As4(), Ifindex: index}
 		return syscall.SetsockoptIPMreqn(descriptor, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, request)
 	}
 	index := uint32(device.Index) //nolint:gosec // An index is positive.
