@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -70,6 +71,9 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	if spec.CloudProviderEnabled == nil {
 		spec.CloudProviderEnabled = ptr.To(false)
 	}
+	if isRemnant(before.Spec.Ironic, spec.Ironic) {
+		spec.Ironic = nil
+	}
 	keepRouterID(before.Spec.Ironic, spec.Ironic)
 	if spec.Ironic == nil || spec.Ironic.ClusterID != "" {
 		return nil
@@ -84,6 +88,17 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	}
 	spec.Ironic.ClusterID = hex.EncodeToString(bytes)
 	return nil
+}
+
+// isRemnant returns true if an update leaves only the fields that the provider sets. Server-side apply keeps these when
+// their user removes spec.ironic, because the provider owns them.
+func isRemnant(before, after *infrav1.Ironic) bool {
+	if before == nil || after == nil || equality.Semantic.DeepEqual(before.Endpoint, infrav1.IronicEndpoint{}) {
+		return false
+	}
+	rest := *after
+	rest.ClusterID, rest.VRRP.VirtualRouterID = "", 0
+	return equality.Semantic.DeepEqual(rest, infrav1.Ironic{})
 }
 
 // keepRouterID restores the virtual router ID that an update omits: nodes use it, and the provider could choose

@@ -42,6 +42,37 @@ func TestMetal3ClusterKeepsItsRouterID(t *testing.T) {
 	}
 }
 
+// TestMetal3ClusterRemovesIronic sends what server-side apply leaves of spec.ironic when its user removes it.
+func TestMetal3ClusterRemovesIronic(t *testing.T) {
+	only := func(changes ...func(*infrav1.Ironic)) *infrav1.Metal3Cluster {
+		empty := func(ironic *infrav1.Ironic) { *ironic = infrav1.Ironic{} }
+		return altered(validCluster, ironic(append([]func(*infrav1.Ironic){empty}, changes...)...))
+	}
+	stored := altered(validCluster, ironic(routerID(50)))
+	cases := map[string]struct {
+		reason       string
+		stored, sent *infrav1.Metal3Cluster
+		removed      bool
+	}{
+		"router ID":    {"the manager chose it", stored, only(routerID(50)), true},
+		"clusterID":    {"the provider set it", stored, only(clusterID("3f9c1a7e")), true},
+		"both":         {"the provider set both", stored, only(routerID(50), clusterID("3f9c1a7e")), true},
+		"nothing":      {"no field has an owner", stored, only(), true},
+		"another mode": {"a user owns the mode", stored, only(func(i *infrav1.Ironic) { i.VRRP.Mode = infrav1.VRRPUnicast }), false},
+		"new":          {"the schema refuses an endpoint without addresses", validCluster(), only(routerID(50)), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := v1beta2.Metal3ClusterDefaulter(fixedBytes).Default(updating(t, c.stored), c.sent); err != nil {
+				t.Fatal(err)
+			}
+			if removed := c.sent.Spec.Ironic == nil; removed != c.removed {
+				t.Errorf("%s: removed %t, want %t", c.reason, removed, c.removed)
+			}
+		})
+	}
+}
+
 func TestMetal3ClusterRouterIDUpdate(t *testing.T) {
 	judge(t, v1beta2.Metal3ClusterValidator(), map[string]step[*infrav1.Metal3Cluster]{
 		"changed": {

@@ -1,0 +1,49 @@
+package compat_test
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+)
+
+// TestServerSideApplyRemovesIronic applies a Metal3Cluster without spec.ironic, as a ClusterClass or Flux does. The API
+// server keeps the virtual router ID, which the manager owns.
+func TestServerSideApplyRemovesIronic(t *testing.T) {
+	server := startServer(t)
+	const without = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: Metal3Cluster
+metadata: {name: applied}
+spec:
+  controlPlaneEndpoint: {host: 192.0.2.10, port: 6443}
+`
+	const with = without + `
+  ironic:
+    endpoint: {virtualIPs: [172.22.0.2], cidrs: [172.22.0.0/24], interface: provisioning}
+`
+	kubectl := func(text string, arguments ...string) {
+		t.Helper()
+		output, err := server.KubectlWithInput(t.Context(), strings.NewReader(text),
+			append(arguments, "-n", build.DefaultNamespace)...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	apply := []string{"apply", "--server-side", "--field-manager=topology", "-f", "-"}
+	kubectl(with, apply...)
+	kubectl("", "patch", "metal3cluster", "applied", "--type=merge", "--field-manager=provider",
+		"--patch", `{"spec": {"ironic": {"vrrp": {"virtualRouterID": 50}}}}`)
+	kubectl(without, apply...)
+	stored := &infrav1.Metal3Cluster{}
+	key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "applied"}
+	if err := server.Client.Get(t.Context(), key, stored); err != nil {
+		t.Fatal(err)
+	}
+	if stored.Spec.Ironic != nil {
+		t.Errorf("spec.ironic is still there: %+v", stored.Spec.Ironic)
+	}
+}
