@@ -39,6 +39,9 @@ type Options struct {
 	// Clusters connects to workload clusters.
 	Clusters clustercache.ClusterCache
 
+	// Namespace is the only namespace in the cache, except for Metal3Clusters. Empty means all namespaces.
+	Namespace string
+
 	// WatchFilter is the required value of the label cluster.x-k8s.io/watch-filter of objects. Empty means any.
 	WatchFilter string
 
@@ -155,7 +158,7 @@ func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) err
 }
 
 func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
-	if err := metal3cluster.RegisterMetrics(mgr.GetCache()); err != nil {
+	if err := metal3cluster.RegisterMetrics(mgr.GetCache(), options.Namespace); err != nil {
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
 	now := clock.RealClock{}
@@ -167,6 +170,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Recorder:    announced,
 		Clock:       now,
 		Hosts:       hosts,
+		Namespace:   options.Namespace,
 		WatchFilter: options.WatchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -293,6 +294,22 @@ func describeResuming(s *suite) {
 		Eventually(func(g Gomega) {
 			g.Expect(other.get(ctx, g, "joined").Status.Provisioning.State).To(Equal(bmov1alpha1.StateProvisioned))
 		}).Should(Succeed(), "the new Ironic would provision it again")
+	})
+
+	It("resumes a host that waits for the Ironic of another namespace, with a manager for one namespace", func(ctx context.Context) {
+		w, other := s.world(ctx), s.world(ctx)
+		w.cluster(ctx, withIronic(), stage.With(func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.Ironic.ClusterID = "moves-later"
+		}))
+		other.cluster(ctx)
+		other.host(ctx, "waits", build.Provisioned(), other.claimed(), build.Annotations(map[string]string{
+			bmov1alpha1.PausedAnnotation: ours, infrav1.IronicClusterIDAnnotation: "moves-later",
+		}))
+		other.manager.Everywhere = []client.Object{&infrav1.Metal3Cluster{}}
+		other.manager.Start()
+		other.stays(ctx, "waits")
+		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
+		other.running(ctx, "waits")
 	})
 
 	It("removes the VIP holder from a host when the cluster with the endpoint is deleted", func(ctx context.Context) {

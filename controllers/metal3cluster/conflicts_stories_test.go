@@ -127,6 +127,24 @@ func describeConflicts(s *suite) {
 		Expect([]int32{w.routerID(ctx, clusterName), w.routerID(ctx, "other")}).To(Equal(ids), "nodes run with them")
 	})
 
+	It("compares itself with clusters of other namespaces, and does not reconcile these", func(ctx context.Context) {
+		w, other := s.world(ctx), s.world(ctx)
+		other.infrastructure(ctx, other.cluster(ctx), onNetwork("c3", "127.0.61.3", 61))
+		other.another(ctx, "sharer", onNetwork("c1", "127.0.61.2", 61))
+		w.manager.Everywhere = []client.Object{&infrav1.Metal3Cluster{}}
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), onNetwork("c1", "127.0.61.2", 61))
+		w.uniqueness(ctx, clusterName,
+			stage.IsFalseBecause(infrav1.VirtualRouterIDTakenReason, other.namespace+"/"+clusterName+" uses"))
+		stage.Change(ctx, w.client, other.key(clusterName), &infrav1.Metal3Cluster{}, func(infra *infrav1.Metal3Cluster) {
+			infra.Spec.Ironic.VRRP.VirtualRouterID = 62
+		})
+		w.eventually(ctx, infrav1.IronicEndpointUniqueCondition, Not(
+			stage.IsFalseBecause(infrav1.VirtualRouterIDTakenReason, other.namespace+"/"+clusterName+" uses")))
+		other.untouched(ctx)
+		Expect(other.get(ctx, Default).Status.Conditions).To(BeEmpty())
+	})
+
 	It("reports a conflict if a host has the VIP", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()

@@ -41,11 +41,15 @@ type Handover interface {
 // Reconciler reconciles Metal3Clusters.
 type Reconciler struct {
 	Client client.Client
-	// Live reads control planes from the API server.
+	// Live reads control planes and their Machines in other namespaces from the API server.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Hosts    Hosts
+
+	// Namespace is the namespace of the Metal3Clusters to reconcile. Empty means all. The cache has all Metal3Clusters,
+	// because namespaces share networks and the Ironic of one may serve the hosts of others.
+	Namespace string
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
 	WatchFilter string
@@ -101,6 +105,9 @@ type Reconciler struct {
 
 // Reconcile reconciles one Metal3Cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.Namespace != "" && req.Namespace != r.Namespace {
+		return ctrl.Result{}, nil
+	}
 	infra := &infrav1.Metal3Cluster{}
 	reporter := flow.Reporter{
 		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,

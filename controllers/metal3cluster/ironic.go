@@ -74,9 +74,14 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// controlPlaneMachines reads the control-plane Machines of a Cluster, live in a namespace that is not in the cache.
 func (r *Reconciler) controlPlaneMachines(ctx context.Context, namespace, cluster string) ([]clusterv1.Machine, error) {
 	var machines clusterv1.MachineList
-	if err := r.Client.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
+	reader := client.Reader(r.Client)
+	if r.Namespace != "" && namespace != r.Namespace {
+		reader = r.Live
+	}
+	if err := reader.List(ctx, &machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
 		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster},
 		client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
 		return nil, fmt.Errorf("listing the control-plane Machines of Cluster %s: %w", cluster, err)

@@ -378,13 +378,16 @@ func TestHoldersAreCollected(t *testing.T) {
 # TYPE metal3_ironic_holder gauge
 metal3_ironic_holder{kind="ControlPlane",metal3cluster="held",name="cp-0",namespace="metal3"} 1
 `
-	if err := testutil.CollectAndCompare(metrics.Collector(reader, holderGauge()), strings.NewReader(want)); err != nil {
-		t.Error(err)
+	for namespace, want := range map[string]string{"": want, build.DefaultNamespace: want, "other": ""} {
+		collected := metrics.Collector(reader, holderGauge(namespace))
+		if err := testutil.CollectAndCompare(collected, strings.NewReader(want)); err != nil {
+			t.Errorf("namespace %q: %v", namespace, err)
+		}
 	}
 	broken := interceptor.NewClient(reader, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return errAway },
 	})
-	if err := testutil.CollectAndCompare(metrics.Collector(broken, holderGauge()), strings.NewReader("")); err != nil {
+	if err := testutil.CollectAndCompare(metrics.Collector(broken, holderGauge("")), strings.NewReader("")); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,19 +20,19 @@ var (
 	}, []string{"to"})
 )
 
-// RegisterMetrics adds the metrics of the controller to the registry of the manager.
-func RegisterMetrics(reader client.Reader) error {
-	return metrics.Register(probeSeconds, holderChanges, metrics.Collector(reader, holderGauge()))
+// RegisterMetrics adds the metrics of the controller to the registry of the manager. An empty namespace means all.
+func RegisterMetrics(reader client.Reader, namespace string) error {
+	return metrics.Register(probeSeconds, holderChanges, metrics.Collector(reader, holderGauge(namespace)))
 }
 
-// holderGauge is 1 for each cached holder.
-func holderGauge() metrics.Gauge {
+// holderGauge is 1 for each cached holder of a namespace.
+func holderGauge(namespace string) metrics.Gauge {
 	return metrics.Gauge{
 		Name: "metal3_ironic_holder", Help: "1 for the holder of the Ironic endpoint of a Metal3Cluster.",
 		Labels: []string{"metal3cluster", "kind", "name"}, Lists: metrics.Of[infrav1.Metal3ClusterList](),
 		Values: func(object client.Object) []string {
 			infra, isInfra := object.(*infrav1.Metal3Cluster)
-			if !isInfra || holderOf(infra) == nil {
+			if !isInfra || holderOf(infra) == nil || namespace != "" && infra.Namespace != namespace {
 				return nil
 			}
 			holder := holderOf(infra)

@@ -48,7 +48,7 @@ func (r *Reconciler) sameEndpoint(ctx context.Context, object client.Object) []c
 }
 
 // readSharers finds the other Metal3Clusters with the control-plane endpoint of the Metal3Cluster or of its Cluster, in
-// all namespaces of the manager, which share a network.
+// all namespaces, which share a network. The cache has only the Clusters of the namespaces of the manager.
 func (r *Reconciler) readSharers(ctx context.Context, s *scope) error {
 	endpoints := byEndpoint(s.infra)
 	if len(endpoints) == 0 && s.cluster != nil {

@@ -109,6 +109,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		Recorder:    recorder,
 		Clock:       now,
 		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
+		Namespace:   w.namespace,
 		WatchFilter: w.watchFilter,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,

@@ -140,6 +140,8 @@ func cacheOptions(settings *Flags) cache.Options {
 	}
 	if settings.Namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{settings.Namespace: {}}
+		// The Ironic of another namespace may serve the hosts. An empty map means all namespaces.
+		options.ByObject[&infrav1.Metal3Cluster{}] = cache.ByObject{Namespaces: map[string]cache.Config{}}
 	}
 	return options
 }

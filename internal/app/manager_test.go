@@ -97,6 +97,15 @@ func TestCacheOptions(t *testing.T) {
 	if _, found := one.DefaultNamespaces["metal3"]; !found || len(one.DefaultNamespaces) != 1 {
 		t.Errorf("got namespaces %v, want metal3", one.DefaultNamespaces)
 	}
+	for kind, options := range one.ByObject {
+		_, isInfra := kind.(*infrav1.Metal3Cluster)
+		if everywhere := options.Namespaces != nil && len(options.Namespaces) == 0; everywhere != isInfra {
+			t.Errorf("%T: got all namespaces %t, want %t", kind, everywhere, isInfra)
+		}
+	}
+	if len(one.ByObject) != 3 {
+		t.Errorf("got %d kinds with options, want 3", len(one.ByObject))
+	}
 }
 
 func TestTheWatchFilterDoesNotApplyToClusters(t *testing.T) {

@@ -56,6 +56,7 @@ func Run(ctx context.Context, restConfig *rest.Config, settings *Flags) error {
 	}
 	err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Clusters:    clusters,
+		Namespace:   settings.Namespace,
 		WatchFilter: settings.WatchFilter,
 		FastTrack:   settings.FastTrack,
 		SpecProblem: specProblem,

@@ -88,6 +88,9 @@ type Manager struct {
 	Namespace string
 	Others    []string
 
+	// Everywhere are objects of the kinds of which it caches all namespaces.
+	Everywhere []client.Object
+
 	// Writes counts and judges the writes of its client. Nil accepts all.
 	Writes *Writes
 
@@ -170,6 +173,13 @@ func (m Manager) build() (ctrl.Manager, error) {
 	if m.ManagedFields {
 		transform = nil
 	}
+	kinds := map[client.Object]cache.ByObject{
+		&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
+		&corev1.Secret{}:             {Label: labels.NewSelector().Add(*clusterSecrets)},
+	}
+	for _, kind := range m.Everywhere {
+		kinds[kind] = cache.ByObject{Namespaces: map[string]cache.Config{}}
+	}
 	// The API server warns about the names of finalizers of other projects.
 	config.WarningHandler = rest.NoWarnings{}
 	return ctrl.NewManager(config, ctrl.Options{
@@ -181,10 +191,7 @@ func (m Manager) build() (ctrl.Manager, error) {
 			SyncPeriod:        &period,
 			DefaultNamespaces: m.namespaces(),
 			DefaultTransform:  transform,
-			ByObject: map[client.Object]cache.ByObject{
-				&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
-				&corev1.Secret{}:             {Label: labels.NewSelector().Add(*clusterSecrets)},
-			},
+			ByObject:          kinds,
 		},
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
