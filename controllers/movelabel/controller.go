@@ -42,7 +42,7 @@ type Reconciler struct {
 
 // A watch requires the permission to read all CRDs.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=patch,resourceNames=baremetalhosts.metal3.io;bmceventsubscriptions.metal3.io;dataimages.metal3.io;firmwareschemas.metal3.io;hardwaredata.metal3.io;hostclaims.metal3.io;hostdeploypolicies.metal3.io;hostfirmwarecomponents.metal3.io;hostfirmwaresettings.metal3.io;hostupdatepolicies.metal3.io;ipaddresses.ipam.metal3.io;ipclaims.ipam.metal3.io;ippools.ipam.metal3.io;preprovisioningimages.metal3.io
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=patch,resourceNames=baremetalhosts.metal3.io;baremetalswitches.metal3.io;bmceventsubscriptions.metal3.io;dataimages.metal3.io;firmwareschemas.metal3.io;hardwaredata.metal3.io;hostclaims.metal3.io;hostdeploypolicies.metal3.io;hostfirmwarecomponents.metal3.io;hostfirmwaresettings.metal3.io;hostnetworkattachments.metal3.io;hostupdatepolicies.metal3.io;ipaddresses.ipam.metal3.io;ipclaims.ipam.metal3.io;ippools.ipam.metal3.io;preprovisioningimages.metal3.io
 
 // Reconcile labels one CRD.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -52,8 +52,14 @@ func TestMissing(t *testing.T) {
 		"OwnedLate": {
 			"BMO owns it late, or never", "hostupdatepolicies.metal3.io", map[string]string{discover: ""}, []string{move},
 		},
+		"Switches": {
+			"a switch moves with the Secret that it owns", "baremetalswitches.metal3.io", nil, []string{discover, move, hierarchy},
+		},
+		"Attachments": {
+			"a move would fail when it deletes an attachment", "hostnetworkattachments.metal3.io", nil, []string{discover},
+		},
 		"OtherOfTheGroup": {
-			"an unknown kind of BMO", "baremetalswitches.metal3.io", nil, nil,
+			"an unknown kind of BMO", "baremetalracks.metal3.io", nil, nil,
 		},
 		"SamePlural": {
 			"the group counts", "baremetalhosts.example.com", nil, nil,

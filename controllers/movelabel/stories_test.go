@@ -33,7 +33,7 @@ func describeLabels(s *suite) {
 	})
 
 	It("gets its labels when the manager starts, and no other definition does", func(ctx context.Context) {
-		foreign := []string{s.foreign(ctx, "hosts", "example.com"), s.foreign(ctx, "baremetalswitches", "metal3.io")}
+		foreign := []string{s.foreign(ctx, "hosts", "example.com"), s.foreign(ctx, "baremetalracks", "metal3.io")}
 		s.label(ctx, hosts, map[string]string{"example.com/by": "operator", infrav1.MoveLabel: "yes"})
 		s.manager.Start()
 		Eventually(func(g Gomega) {

@@ -97,6 +97,12 @@ func TestSourceObstacles(t *testing.T) {
 				"host host is being paused: wait until it is paused",
 			},
 		},
+		"Unlabelled": {
+			reason: "a newer BMO has kinds that this release does not know",
+			edit:   func(s *scope) { s.unlabelled = []string{"baremetalracks.metal3.io"} },
+			want: []string{"CustomResourceDefinition baremetalracks.metal3.io has no label, so clusterctl would leave its objects " +
+				"behind: set label clusterctl.cluster.x-k8s.io on it, and clusterctl.cluster.x-k8s.io/move if its objects have no owner"},
+		},
 		"OwnedByAStranger": {
 			reason: "preflight checks the owner of each object once",
 			edit: func(s *scope) {
@@ -238,6 +244,7 @@ func TestSourceObstacles(t *testing.T) {
 }
 
 func TestTargetObstacles(t *testing.T) {
+	attachments := schema.GroupKind{Group: "metal3.io", Kind: "HostNetworkAttachment"}
 	cases := map[string]struct {
 		reason string
 		edit   func(source, target *scope)
@@ -282,6 +289,14 @@ func TestTargetObstacles(t *testing.T) {
 			},
 			want: []string{"CustomResourceDefinition clusters.cluster.x-k8s.io stores v2, in the source v1: " +
 				"install the component in the same version"},
+		},
+		"Attachments": {
+			reason: "clusterctl cannot move them",
+			edit: func(source, target *scope) {
+				source.objects[attachments] = belongings{"there": partial("there", ""), "missing": partial("missing", "")}
+				target.objects = map[schema.GroupKind]belongings{attachments: {"there": partial("there", "")}}
+			},
+			want: []string{"HostNetworkAttachment missing does not move, and hosts may reference it: create it in the target"},
 		},
 		"NotOurs": {
 			reason: "clusterctl checks the kinds of other providers",
@@ -529,6 +544,9 @@ func TestUnowned(t *testing.T) {
 	labelled := partial("labelled", "c")
 	labelled.Labels[infrav1.MoveLabel] = ""
 	source := ready()
+	attachments := schema.GroupKind{Group: "metal3.io", Kind: "HostNetworkAttachment"}
+	source.objects[attachments] = belongings{"network": partial("network", "")}
+	source.definitions = append(source.definitions, definition{Name: pivot.AttachmentDefinition, Kind: attachments})
 	for kind, label := range map[schema.GroupKind]string{
 		template: infrav1.DiscoverLabel, pools: infrav1.MoveLabel, stranger: infrav1.DiscoverLabel,
 	} {
@@ -539,8 +557,11 @@ func TestUnowned(t *testing.T) {
 			"old": partial("old", "c"), "labelled": labelled, "owned": owned("owned"),
 		}
 	}
-	want := []string{"Metal3DataTemplate old has no owner, and stays behind: " +
-		"set label clusterctl.cluster.x-k8s.io/move on it if the target requires it"}
+	want := []string{
+		"HostNetworkAttachment network has no owner, and stays behind: create it in the target",
+		"Metal3DataTemplate old has no owner, and stays behind: " +
+			"set label clusterctl.cluster.x-k8s.io/move on it if the target requires it",
+	}
 	if diff := cmp.Diff(want, departure{source}.notes()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

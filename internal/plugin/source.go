@@ -28,6 +28,11 @@ func (s departure) obstacles() []pivot.Obstacle {
 	}
 	found = append(found, pivot.Obstacles(s.facts())...)
 	found = append(found, s.classObstacles()...)
+	for _, name := range s.unlabelled {
+		found = append(found, pivot.AboutNamed("CustomResourceDefinition", "", name).Blocks(pivot.CodeMoveLabelMissing,
+			fmt.Sprintf("set label %s on it, and %s if its objects have no owner", infrav1.DiscoverLabel, infrav1.MoveLabel),
+			"CustomResourceDefinition %s has no label, so clusterctl would leave its objects behind", name))
+	}
 	for _, infra := range s.infras {
 		found = append(found, s.endpointObstacles(infra)...)
 	}
@@ -191,10 +196,13 @@ func (s departure) unowned() []string {
 			continue
 		}
 		objects := s.objects[definition.Kind]
+		remedy := fmt.Sprintf("set label %s on it if the target requires it", infrav1.MoveLabel)
+		if definition.Name == pivot.AttachmentDefinition {
+			remedy = "create it in the target"
+		}
 		for _, name := range slices.Sorted(maps.Keys(objects)) {
 			if !pivot.Moves(objects[name]) {
-				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: set label %s on it if the target "+
-					"requires it", definition.Kind.Kind, name, infrav1.MoveLabel))
+				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: %s", definition.Kind.Kind, name, remedy))
 			}
 		}
 	}

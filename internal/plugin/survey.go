@@ -59,6 +59,9 @@ type scope struct {
 	// managerObstacles are the obstacles of the manager of this provider. Empty if it runs.
 	managerObstacles []pivot.Obstacle
 
+	// unlabelled are the CRDs of BMO without a label for a move that have objects in the namespace.
+	unlabelled []string
+
 	// objects are all objects that could move, by kind, without Secrets.
 	objects map[schema.GroupKind]belongings
 	secrets belongings
@@ -95,7 +98,7 @@ func (c *cluster) survey(ctx context.Context, namespace string) (*scope, error) 
 	}
 	for _, read := range []func(context.Context, *scope) error{
 		c.readIdentity, c.readDefinitions, c.readMachines, c.readNaming, c.readNames, c.readClasses, c.readProviders,
-		c.readObjects, c.readOperators, c.readDependants,
+		c.readObjects, c.readUnlabelled, c.readOperators, c.readDependants,
 	} {
 		if err := read(ctx, s); err != nil {
 			return nil, c.blind(err)
@@ -244,6 +247,24 @@ func (c *cluster) readObjects(ctx context.Context, s *scope) error {
 	s.objects = map[schema.GroupKind]belongings{}
 	for i, kind := range kinds {
 		s.objects[kind.GroupKind()] = found[i]
+	}
+	return nil
+}
+
+// readUnlabelled finds the objects of BMO whose kind clusterctl does not discover, such as those of a newer BMO.
+func (c *cluster) readUnlabelled(ctx context.Context, s *scope) error {
+	for _, each := range s.definitions {
+		if each.Kind.Group != bmov1alpha1.GroupVersion.Group || each.moves() {
+			continue
+		}
+		listed, err := c.list(ctx, each.Kind.WithVersion(each.Storage), s.namespace)
+		if err != nil {
+			return err
+		}
+		// A list of a cluster-scoped kind has all objects.
+		if len(listed) > 0 && listed[0].Namespace == s.namespace {
+			s.unlabelled = append(s.unlabelled, each.Name)
+		}
 	}
 	return nil
 }

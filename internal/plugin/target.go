@@ -38,7 +38,21 @@ func (a arrival) obstacles() []pivot.Obstacle {
 			"it is the same cluster as the source")}
 	}
 	return slices.Concat(a.managerObstacles, a.operatorObstacles(), a.definitionObstacles(), a.providerObstacles(),
-		a.overwritten(), a.abandoned(), a.endpointObstacles())
+		a.attachmentObstacles(), a.overwritten(), a.abandoned(), a.endpointObstacles())
+}
+
+// attachmentObstacles returns the HostNetworkAttachments of the source that the target lacks. clusterctl cannot move
+// them: see pivot.MoveLabels.
+func (a arrival) attachmentObstacles() []pivot.Obstacle {
+	var found []pivot.Obstacle
+	kind := bmov1alpha1.GroupVersion.WithKind("HostNetworkAttachment").GroupKind()
+	for _, name := range slices.Sorted(maps.Keys(a.from.objects[kind])) {
+		if _, exists := a.objects[kind][name]; !exists {
+			found = append(found, pivot.AboutNamed(kind.Kind, a.namespace, name).Blocks(pivot.CodeNotInTarget,
+				"create it in the target", "HostNetworkAttachment %s does not move, and hosts may reference it", name))
+		}
+	}
+	return found
 }
 
 // definitionObstacles compares the kinds of BMO and of this provider, the kind Cluster, and the fields of hosts.

@@ -281,6 +281,25 @@ func describePreflight(c *clusters) {
 			"Deployment capm3-system/capm3-controller-manager has 0 of 1 replicas available"))
 	})
 
+	It("names a kind of BMO that clusterctl does not discover, and has objects in the namespace", func(ctx context.Context) {
+		namespace := stage.Namespace(ctx, c.source)
+		settle(ctx, c.source, namespace)
+		racks := providerDefinition()
+		racks.Name, racks.Spec.Group = "racks.metal3.io", "metal3.io"
+		racks.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Kind: "Rack", Plural: "racks"}
+		racks.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}
+		Expect(c.source.Client.Create(ctx, racks)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(c.source.Client.Delete(ctx, racks)).To(Succeed()) })
+		Eventually(func(g Gomega) {
+			g.Expect(c.run(ctx, namespace, "preflight")).To(end(0))
+		}).Should(Succeed(), "no object would stay behind")
+		rack := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "metal3.io/v1alpha3", "kind": "Rack"}}
+		rack.SetNamespace(namespace)
+		rack.SetName("rack")
+		Eventually(func() error { return c.source.Client.Create(ctx, rack) }).Should(Succeed())
+		Expect(c.run(ctx, namespace, "preflight")).To(end(1, "CustomResourceDefinition racks.metal3.io has no label"))
+	})
+
 	It("names a manager of the target that does not run, and an older one", func(ctx context.Context) {
 		namespace := stage.Namespace(ctx, c.source)
 		settle(ctx, c.source, namespace)
