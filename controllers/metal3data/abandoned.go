@@ -67,6 +67,6 @@ func (r *Reconciler) isAbandoned(ctx context.Context, claim client.Object, data 
 	if err != nil || paused {
 		return false, err
 	}
-	exists, err := flow.Find(ctx, r.Live, data, &infrav1.Metal3Data{})
-	return err == nil && !exists, err
+	existing, err := flow.Find[infrav1.Metal3Data](ctx, r.Live, data)
+	return err == nil && existing == nil, err
 }

@@ -43,12 +43,11 @@ func (metal3API) result(ctx context.Context, live client.Reader, object client.O
 		return found, nil
 	}
 	name := claim.Status.Address.Name
-	address := &ipamv1.IPAddress{}
-	exists, err := flow.Find(ctx, live, client.ObjectKey{Namespace: claim.Namespace, Name: name}, address)
+	address, err := flow.Find[ipamv1.IPAddress](ctx, live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
 	switch {
 	case err != nil:
 		return found, err
-	case !exists:
+	case address == nil:
 		// The address manager creates the address before it sets status.address.
 		found.Failure = fmt.Sprintf("status.address names IPAddress %s, which does not exist", name)
 		return found, nil

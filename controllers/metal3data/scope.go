@@ -62,9 +62,9 @@ func (s *scope) subject() hostdata.Subject {
 	}
 }
 
-// get reads an object in the namespace of the data. It returns false if the object does not exist.
-func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
-	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, object)
+// named returns the key of an object in the namespace of the data.
+func (s *scope) named(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.data.Namespace, Name: name}
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
@@ -73,24 +73,19 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
 }
 
 func (r *Reconciler) readClaim(ctx context.Context, s *scope) error {
-	claim := &infrav1.Metal3DataClaim{}
-	found, err := r.get(ctx, s, nameOf(s.data.Spec.Claim), claim)
-	if found && hostdata.Answers(claim, s.data) {
+	claim, err := flow.Find[infrav1.Metal3DataClaim](ctx, r.Client, s.named(nameOf(s.data.Spec.Claim)))
+	if claim != nil && hostdata.Answers(claim, s.data) {
 		s.claim = claim
 	}
 	return err
 }
 
-func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
-	template := &infrav1.Metal3DataTemplate{}
-	found, err := r.get(ctx, s, nameOf(s.data.Spec.Template), template)
-	if found {
-		s.template = template
-	}
+func (r *Reconciler) readTemplate(ctx context.Context, s *scope) (err error) {
+	s.template, err = flow.Find[infrav1.Metal3DataTemplate](ctx, r.Client, s.named(nameOf(s.data.Spec.Template)))
 	return err
 }
 
-func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
+func (r *Reconciler) readMachine(ctx context.Context, s *scope) (err error) {
 	if s.claim == nil {
 		return nil
 	}
@@ -100,15 +95,13 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 			name = cmp.Or(name, owner.Name)
 		}
 	}
-	machine := &infrav1.Metal3Machine{}
-	found, err := r.get(ctx, s, name, machine)
-	if err != nil || !found {
+	s.machine, err = flow.Find[infrav1.Metal3Machine](ctx, r.Client, s.named(name))
+	if s.machine == nil {
 		return err
 	}
-	s.machine = machine
-	s.owner, err = util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
+	s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the Machine of Metal3Machine %s: %w", machine.Name, err)
+		return fmt.Errorf("reading the Machine of Metal3Machine %s: %w", name, err)
 	}
 	return nil
 }
@@ -118,9 +111,8 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	if s.machine == nil {
 		return nil
 	}
-	recorded := &bmov1alpha1.BareMetalHost{}
-	found, err := r.get(ctx, s, host.Recorded(s.machine), recorded)
-	if err != nil || !found {
+	recorded, err := flow.Find[bmov1alpha1.BareMetalHost](ctx, r.Client, s.named(host.Recorded(s.machine)))
+	if recorded == nil {
 		return err
 	}
 	if consumer, isConsumed := host.Consumer(recorded); isConsumed && consumer == s.machine.Name {

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // waitForClaimed waits for the claim. The garbage collector deletes data without a claim.
@@ -36,19 +35,8 @@ func (r *Reconciler) waitForClaimed(_ context.Context, s *scope) (outcome.Outcom
 // claimIsGone returns true if the claim does not exist. It reads live, because the cache may show the claim after the
 // data.
 func (r *Reconciler) claimIsGone(ctx context.Context, s *scope) (bool, error) {
-	name := nameOf(s.data.Spec.Claim)
-	if name == "" {
-		return true, nil
-	}
-	claim := &infrav1.Metal3DataClaim{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.data.Namespace, Name: name}, claim)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading Metal3DataClaim %s: %w", name, err)
-	}
-	return !hostdata.Answers(claim, s.data), nil
+	claim, err := flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.named(nameOf(s.data.Spec.Claim)))
+	return err == nil && (claim == nil || !hostdata.Answers(claim, s.data)), err
 }
 
 // keepFinalizer adds the finalizer and stores it before the first claim of an address.

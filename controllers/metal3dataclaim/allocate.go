@@ -117,12 +117,12 @@ func (r *Reconciler) waitForMachine(ctx context.Context, s *scope) (outcome.Outc
 	if s.machine != nil {
 		name = s.machine.Name
 	}
-	machine := &infrav1.Metal3Machine{}
-	found, err := flow.Find(ctx, r.Live, client.ObjectKey{Namespace: s.claim.Namespace, Name: name}, machine)
+	key := client.ObjectKey{Namespace: s.claim.Namespace, Name: name}
+	machine, err := flow.Find[infrav1.Metal3Machine](ctx, r.Live, key)
 	switch {
 	case err != nil:
 		return outcome.Done(), err
-	case found && (s.machine == nil || machine.UID == s.machine.UID):
+	case machine != nil && (s.machine == nil || machine.UID == s.machine.UID):
 		return outcome.Waiting(infrav1.WaitingForMachineReleaseReason, fmt.Sprintf(
 			"Waiting for Metal3Machine %s to be deleted, which uses the data", name)), nil
 	default:

@@ -111,19 +111,15 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
 	return err
 }
 
-func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
+func (r *Reconciler) readTemplate(ctx context.Context, s *scope) (err error) {
 	for i := range s.claim.OwnerReferences {
 		if hostdata.IsInfra(s.claim.OwnerReferences[i], "Metal3Machine") {
 			s.machine = &s.claim.OwnerReferences[i]
 			break
 		}
 	}
-	template := &infrav1.Metal3DataTemplate{}
 	key := client.ObjectKey{Namespace: s.claim.Namespace, Name: s.templateName()}
-	found, err := flow.Find(ctx, r.Client, key, template)
-	if found {
-		s.template = template
-	}
+	s.template, err = flow.Find[infrav1.Metal3DataTemplate](ctx, r.Client, key)
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It drops a claim
@@ -170,13 +171,9 @@ func dataError(s *scope) string {
 // if the cache does not show it, because an earlier reconcile may have created it.
 func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.claim == nil && s.machine.Spec.DataTemplate != nil {
-		claim := &infrav1.Metal3DataClaim{}
-		err := r.Live.Get(ctx, s.key(), claim)
-		if client.IgnoreNotFound(err) != nil {
-			return outcome.Done(), fmt.Errorf("reading Metal3DataClaim %s: %w", s.key(), err)
-		}
-		if err == nil {
-			s.claim = claim
+		var err error
+		if s.claim, err = flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.key()); err != nil {
+			return outcome.Done(), err
 		}
 	}
 	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,6 +18,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
 
@@ -54,7 +54,7 @@ func (r *Reconciler) injectEndpoint(ctx context.Context, s *scope) (outcome.Outc
 // injected returns the data of the Secret with the injected bootstrap data. The data is nil unless the outcome is done.
 func (r *Reconciler) injected(ctx context.Context, s *scope) (map[string][]byte, outcome.Outcome, error) {
 	bootstrap := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: *s.bootstrap.name}, bootstrap)
+	err := r.Live.Get(ctx, s.named(*s.bootstrap.name), bootstrap)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, outcome.Done(), fmt.Errorf("reading bootstrap data Secret %s: %w", *s.bootstrap.name, err)
 	}
@@ -92,17 +92,9 @@ func (r *Reconciler) material(ctx context.Context, s *scope) (*secrets.Material,
 	if s.infra.Spec.Ironic.ClusterID == "" {
 		return nil, nil
 	}
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: secrets.Name(s.cluster.Name)}
-	err := r.Live.Get(ctx, key, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
-	}
-	if !metav1.IsControlledBy(secret, s.infra) {
-		return nil, nil
+	secret, err := flow.Find[corev1.Secret](ctx, r.Live, s.named(secrets.Name(s.cluster.Name)))
+	if secret == nil || !metav1.IsControlledBy(secret, s.infra) {
+		return nil, err
 	}
 	material, err := secrets.Read(secret.Data)
 	if err != nil {
@@ -151,19 +143,17 @@ func userDataName(s *scope) string { return s.machine.Name + userDataSuffix }
 
 // storeUserData creates the Secret with the injected bootstrap data, or updates it if it differs.
 func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[string][]byte) (outcome.Outcome, error) {
-	current := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: userDataName(s)}
-	err := r.Live.Get(ctx, key, current)
-	if apierrors.IsNotFound(err) {
+	current, err := flow.Find[corev1.Secret](ctx, r.Live, s.named(userDataName(s)))
+	switch {
+	case err != nil:
+		return outcome.Done(), err
+	case current == nil:
 		return outcome.Done(), r.createUserData(ctx, s, data)
-	}
-	if err != nil {
-		return outcome.Done(), fmt.Errorf("reading Secret %s: %w", key.Name, err)
 	}
 	if !metav1.IsControlledBy(current, s.machine) {
 		return outcome.Blocked(infrav1.BootstrapDataInvalidReason, fmt.Sprintf(
 			"Secret %s exists, but Metal3Machine %s, which requires this name, does not own it: delete it",
-			key.Name, s.machine.Name)).WithAfter(secretDelay), nil
+			current.Name, s.machine.Name)).WithAfter(secretDelay), nil
 	}
 	desired := current.DeepCopy()
 	desired.Data = maps.Clone(data)
@@ -172,7 +162,7 @@ func (r *Reconciler) storeUserData(ctx context.Context, s *scope, data map[strin
 	}
 	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, desired, patch); err != nil {
-		return outcome.Done(), fmt.Errorf("updating Secret %s: %w", key.Name, err)
+		return outcome.Done(), fmt.Errorf("updating Secret %s: %w", current.Name, err)
 	}
 	return outcome.Done(), nil
 }

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 )
 
@@ -107,21 +107,14 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 		return "", nil
 	}
 	name, err := r.templateName(ctx, s)
-	if err != nil || name == "" {
+	if err != nil {
 		return "", err
 	}
-	template := &infrav1.Metal3MachineTemplate{}
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, template)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("reading Metal3MachineTemplate %s: %w", name, err)
-	case template.Spec.NodeReuse:
-		return owner, nil
-	default:
-		return "", nil
+	template, err := flow.Find[infrav1.Metal3MachineTemplate](ctx, r.Client, s.named(name))
+	if template == nil || !template.Spec.NodeReuse {
+		return "", err
 	}
+	return owner, nil
 }
 
 // templateName returns the template of the next machine of the owner: for a worker the template of the machine, for a
@@ -130,7 +123,7 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
 	owner := &unstructured.Unstructured{}
 	owner.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineDeployment"))
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: s.owner.Labels[clusterv1.MachineDeploymentNameLabel]}
+	key := s.named(s.owner.Labels[clusterv1.MachineDeploymentNameLabel])
 	if controlPlane := controlPlaneOwner(s.owner); controlPlane != nil {
 		owner.SetAPIVersion(controlPlane.APIVersion)
 		owner.SetKind(controlPlane.Kind)

@@ -79,6 +79,11 @@ type bootstrapData struct {
 
 func (s *scope) key() client.ObjectKey { return client.ObjectKeyFromObject(s.machine) }
 
+// named returns the key of an object in the namespace of the machine.
+func (s *scope) named(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.machine.Namespace, Name: name}
+}
+
 // isManagedElsewhere returns true if another management cluster manages the Cluster. Its hosts are paused here. Changes
 // of them would take effect if this management cluster took over.
 func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
@@ -133,32 +138,19 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	if owner != nil {
 		name, s.bootstrap.name = owner.Spec.ClusterName, owner.Spec.Bootstrap.DataSecretName
 	}
-	if name == "" {
-		s.paused = flow.Paused(nil, s.machine)
-		return nil
-	}
-	cluster := &clusterv1.Cluster{}
-	found, err := flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, cluster)
-	if err != nil {
+	if s.cluster, err = flow.Find[clusterv1.Cluster](ctx, r.Client, s.named(name)); err != nil {
 		return err
-	}
-	if found {
-		s.cluster = cluster
 	}
 	s.paused = flow.Paused(s.cluster, s.machine)
 	return r.readInfrastructure(ctx, s)
 }
 
-func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
+func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) (err error) {
 	if s.cluster == nil || !s.cluster.Spec.InfrastructureRef.IsDefined() {
 		return nil
 	}
-	infra := &infrav1.Metal3Cluster{}
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
-	found, err := flow.Find(ctx, r.Client, key, infra)
-	if found {
-		s.infra = infra
-	}
+	key := s.named(s.cluster.Spec.InfrastructureRef.Name)
+	s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, key)
 	return err
 }
 
@@ -169,24 +161,20 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.host, s.surplus = holdings.Host, holdings.Surplus
-	if s.host != nil || name == "" {
+	if s.host != nil {
 		return nil
 	}
-	recorded := &bmov1alpha1.BareMetalHost{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, recorded); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	s.recorded = recorded
-	return nil
+	s.recorded, err = flow.Find[bmov1alpha1.BareMetalHost](ctx, r.Client, s.named(name))
+	return err
 }
 
 func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	if s.machine.Spec.DataTemplate == nil && s.machine.Status.RenderedData == nil {
 		return nil
 	}
-	claim := &infrav1.Metal3DataClaim{}
-	if err := r.Client.Get(ctx, s.key(), claim); err != nil {
-		return client.IgnoreNotFound(err)
+	claim, err := flow.Find[infrav1.Metal3DataClaim](ctx, r.Client, s.key())
+	if claim == nil {
+		return err
 	}
 	if !ownsData(s.machine, claim) {
 		s.obstacle = claim
@@ -196,13 +184,8 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	if claim.Status.RenderedData == nil {
 		return nil
 	}
-	data := &infrav1.Metal3Data{}
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: claim.Status.RenderedData.Name}
-	if err := r.Client.Get(ctx, key, data); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	s.data = data
-	return nil
+	s.data, err = flow.Find[infrav1.Metal3Data](ctx, r.Client, s.named(claim.Status.RenderedData.Name))
+	return err
 }
 
 // ownsData returns true if the machine may use the data of a claim with its name.

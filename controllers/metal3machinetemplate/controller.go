@@ -103,13 +103,12 @@ func (r *Reconciler) readPause(ctx context.Context, s *scope) error {
 		if owner.Kind != clusterv1.ClusterKind || s.paused {
 			continue
 		}
-		cluster := &clusterv1.Cluster{}
 		key := client.ObjectKey{Namespace: s.template.Namespace, Name: owner.Name}
-		found, err := flow.Find(ctx, r.Client, key, cluster)
+		cluster, err := flow.Find[clusterv1.Cluster](ctx, r.Client, key)
 		if err != nil {
 			return err
 		}
-		s.paused = found && flow.Paused(cluster, s.template)
+		s.paused = flow.Paused(cluster, s.template)
 	}
 	return nil
 }

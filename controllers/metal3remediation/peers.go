@@ -13,6 +13,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 // turns serializes the decisions of the workers about reboots. Each decision includes the earlier ones, from the cache
@@ -78,12 +79,11 @@ func (r *Reconciler) readPeers(ctx context.Context, s *scope, around remediation
 			continue
 		}
 		found := peer{machine: client.ObjectKeyFromObject(machine), node: node}
-		infra := &infrav1.Metal3Machine{}
-		exists, err := r.get(ctx, s, machine.Spec.InfrastructureRef.Name, infra)
+		infra, err := flow.Find[infrav1.Metal3Machine](ctx, r.Client, s.named(machine.Spec.InfrastructureRef.Name))
 		if err != nil {
 			return nil, err
 		}
-		if exists {
+		if infra != nil {
 			holdings, err := r.Hosts.Holdings(ctx, client.ObjectKeyFromObject(infra), host.Recorded(infra))
 			if err != nil {
 				return nil, err

@@ -102,39 +102,28 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	if s.owner != nil {
 		name = s.owner.Spec.ClusterName
 	}
-	cluster := &clusterv1.Cluster{}
-	found, err := r.get(ctx, s, name, cluster)
-	if err != nil {
+	var err error
+	if s.cluster, err = flow.Find[clusterv1.Cluster](ctx, r.Client, s.named(name)); err != nil {
 		return err
-	}
-	if found {
-		s.cluster = cluster
 	}
 	s.paused = flow.Paused(s.cluster, s.request) || s.owner != nil && flow.Paused(nil, s.owner)
 	return r.readInfrastructure(ctx, s)
 }
 
-func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) error {
+func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) (err error) {
 	if s.cluster == nil {
 		return nil
 	}
-	infra := &infrav1.Metal3Cluster{}
-	found, err := r.get(ctx, s, s.cluster.Spec.InfrastructureRef.Name, infra)
-	if found {
-		s.infra = infra
-	}
+	key := s.named(s.cluster.Spec.InfrastructureRef.Name)
+	s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, key)
 	return err
 }
 
-func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
+func (r *Reconciler) readMachine(ctx context.Context, s *scope) (err error) {
 	if s.owner == nil || s.owner.Spec.InfrastructureRef.Kind != host.MachineKind {
 		return nil
 	}
-	machine := &infrav1.Metal3Machine{}
-	found, err := r.get(ctx, s, s.owner.Spec.InfrastructureRef.Name, machine)
-	if found {
-		s.machine = machine
-	}
+	s.machine, err = flow.Find[infrav1.Metal3Machine](ctx, r.Client, s.named(s.owner.Spec.InfrastructureRef.Name))
 	return err
 }
 
@@ -148,9 +137,8 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 		return err
 	}
 	recorded := host.Recorded(s.machine)
-	key := client.ObjectKey{Namespace: s.machine.Namespace, Name: recorded}
-	found, err := flow.Find(ctx, r.Live, key, &bmov1alpha1.BareMetalHost{})
-	if err == nil && !found {
+	existing, err := flow.Find[bmov1alpha1.BareMetalHost](ctx, r.Live, s.named(recorded))
+	if err == nil && existing == nil {
 		s.lostHost = recorded
 	}
 	return err
@@ -165,7 +153,7 @@ func (s *scope) subject() remediation.Subject {
 	}
 }
 
-// get reads an object in the namespace. It returns false if the object does not exist.
-func (r *Reconciler) get(ctx context.Context, s *scope, name string, object client.Object) (bool, error) {
-	return flow.Find(ctx, r.Client, client.ObjectKey{Namespace: s.request.Namespace, Name: name}, object)
+// named returns the key of an object in the namespace of the remediation.
+func (s *scope) named(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.request.Namespace, Name: name}
 }

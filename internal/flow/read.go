@@ -58,30 +58,30 @@ func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object)
 	return pass, Present, err
 }
 
-// Find reads an object. It returns false if the object does not exist or the name is empty.
-func Find(ctx context.Context, reader client.Reader, key client.ObjectKey, object client.Object) (bool, error) {
+// Find reads an object. It returns nil after an error, and if the object does not exist or the name is empty.
+func Find[T any, Pointer interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, key client.ObjectKey) (Pointer, error) {
 	if key.Name == "" {
-		return false, nil
+		return nil, nil
 	}
+	object := Pointer(new(T))
 	err := reader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s %s: %w", kindOf(object), key.Name, err)
+		return nil, fmt.Errorf("reading %s %s: %w", kindOf(object), key.Name, err)
 	}
-	return true, nil
+	return object, nil
 }
 
 func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
 // PausedWithCluster returns true if the object or the Cluster in its label is paused.
 func PausedWithCluster(ctx context.Context, reader client.Reader, object client.Object) (bool, error) {
-	cluster := &clusterv1.Cluster{}
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}
-	found, err := Find(ctx, reader, key, cluster)
-	if !found {
-		cluster = nil
-	}
+	cluster, err := Find[clusterv1.Cluster](ctx, reader, key)
 	return Paused(cluster, object), err
 }

@@ -88,10 +88,10 @@ func TestFind(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: tc.name}
-			found, err := flow.Find(context.Background(), tc.reader, key, &infrav1.Metal3Machine{})
-			if found != tc.found || (err == nil) != (tc.wantError == "") ||
+			found, err := flow.Find[infrav1.Metal3Machine](context.Background(), tc.reader, key)
+			if (found != nil) != tc.found || (err == nil) != (tc.wantError == "") ||
 				err != nil && !strings.Contains(err.Error(), tc.wantError) {
-				t.Errorf("got %t, %v, want %t, %q", found, err, tc.found, tc.wantError)
+				t.Errorf("got %v, %v, want %t, %q", found, err, tc.found, tc.wantError)
 			}
 		})
 	}
