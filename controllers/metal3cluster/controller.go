@@ -164,7 +164,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	default:
 		return []flow.Stage[*scope]{
 			infrastructureReady.Stage(waitForCluster),
-			infrastructureReady.Stage(keepFinalizer),
+			infrastructureReady.KeepFinalizer(s.infra, infrav1.ClusterFinalizer),
 			readyForMove.Stage(keepGate),
 			ironicReady.Stage(fence),
 			ironicReady.Stage(r.chooseIdentity),

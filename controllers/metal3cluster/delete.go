@@ -9,7 +9,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -24,7 +23,7 @@ func (r *Reconciler) deletion(s *scope) []flow.Stage[*scope] {
 	stages := []flow.Stage[*scope]{
 		deleting.Stage(waitForMachines),
 		deleting.Stage(r.releaseReservations),
-		deleting.Stage(dropFinalizer),
+		deleting.DropFinalizer(s.infra, infrav1.ClusterFinalizer),
 	}
 	if s.cluster == nil {
 		return stages
@@ -98,9 +97,4 @@ func (r *Reconciler) releaseReservations(ctx context.Context, s *scope) (outcome
 func (s *scope) awaitsResume(current *bmov1alpha1.BareMetalHost, cluster string) bool {
 	return s.cluster != nil && s.standing != pivot.Superseded &&
 		host.IsReservedWhilePaused(current, s.infra.Namespace, cluster)
-}
-
-func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.infra, infrav1.ClusterFinalizer)
-	return outcome.Done(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -19,11 +18,6 @@ func waitForCluster(_ context.Context, s *scope) (outcome.Outcome, error) {
 	}
 	return outcome.Waiting(infrav1.WaitingForClusterReason,
 		"Waiting for Cluster API to set the ownerReference of a Cluster"), nil
-}
-
-func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.infra, infrav1.ClusterFinalizer)
-	return outcome.Done(), nil
 }
 
 // findEndpoint finds the control-plane endpoint of the Metal3Cluster, or else that of the Cluster.

@@ -117,7 +117,9 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		}
 	default:
 		return []flow.Stage[*scope]{
-			deleting.Stage(r.confirmRelease), deleting.Stage(r.releaseAddresses), deleting.Stage(r.dropFinalizers),
+			deleting.Stage(r.confirmRelease), deleting.Stage(r.releaseAddresses),
+			deleting.DropFinalizer(s.data, infrav1.DataFinalizer),
+			deleting.DropFinalizer(s.data, infrav1.DataClaimFinalizer),
 		}
 	}
 }

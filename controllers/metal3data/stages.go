@@ -3,7 +3,6 @@ package metal3data
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -112,12 +111,4 @@ func (r *Reconciler) confirmRelease(ctx context.Context, s *scope) (outcome.Outc
 	}
 	return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
 		"Waiting for Metal3DataClaim %s to release the data", nameOf(s.data.Spec.Claim))), nil
-}
-
-// dropFinalizers removes the finalizers. The last write of the data stores this.
-func (r *Reconciler) dropFinalizers(_ context.Context, s *scope) (outcome.Outcome, error) {
-	s.data.Finalizers = slices.DeleteFunc(s.data.Finalizers, func(name string) bool {
-		return name == infrav1.DataFinalizer || name == infrav1.DataClaimFinalizer
-	})
-	return outcome.Done(), nil
 }

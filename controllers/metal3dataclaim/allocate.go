@@ -30,13 +30,6 @@ func (r *Reconciler) checkClaim(_ context.Context, s *scope) (outcome.Outcome, e
 	}
 }
 
-// keepFinalizer adds the finalizer that CAPM3 expects on a claim with Metal3Data. Claims of this provider are created
-// with it.
-func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.claim, infrav1.DataClaimFinalizer)
-	return outcome.Done(), nil
-}
-
 // waitForTemplate waits for the template. It blocks claims of a template that is being deleted.
 func (r *Reconciler) waitForTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
@@ -139,12 +132,6 @@ func (r *Reconciler) deleteData(ctx context.Context, s *scope) (outcome.Outcome,
 		}
 	}
 	return r.deleteSurplus(ctx, s)
-}
-
-// dropFinalizer removes the finalizer. The last write of the claim stores this.
-func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.claim, infrav1.DataClaimFinalizer)
-	return outcome.Done(), nil
 }
 
 // delete removes the finalizer of the claim from a Metal3Data, and deletes the Metal3Data.

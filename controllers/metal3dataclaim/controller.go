@@ -89,19 +89,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
+	// CAPM3 expects the finalizer on a claim with Metal3Data. Claims of this provider are created with it.
+	keepFinalizer := ready.KeepFinalizer(s.claim, infrav1.DataClaimFinalizer)
 	switch {
 	case s.paused:
 		return nil
 	case !s.claim.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			deleting.Stage(r.waitForMachine), deleting.Stage(r.deleteData), deleting.Stage(r.dropFinalizer),
+			deleting.Stage(r.waitForMachine), deleting.Stage(r.deleteData),
+			deleting.DropFinalizer(s.claim, infrav1.DataClaimFinalizer),
 		}
 	case s.data != nil:
-		return []flow.Stage[*scope]{ready.Stage(r.keepFinalizer), ready.Stage(r.deleteSurplus)}
+		return []flow.Stage[*scope]{keepFinalizer, ready.Stage(r.deleteSurplus)}
 	default:
 		return []flow.Stage[*scope]{
-			ready.Stage(r.checkClaim), ready.Stage(r.keepFinalizer), ready.Stage(r.waitForTemplate),
-			ready.Stage(r.createData),
+			ready.Stage(r.checkClaim), keepFinalizer, ready.Stage(r.waitForTemplate), ready.Stage(r.createData),
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
@@ -75,9 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case s.paused:
 	case !template.DeletionTimestamp.IsZero():
-		plan.Stages = []flow.Stage[*scope]{deleting.Stage(waitForUsers), deleting.Stage(dropFinalizer)}
+		plan.Stages = []flow.Stage[*scope]{
+			deleting.Stage(waitForUsers), deleting.DropFinalizer(template, infrav1.DataTemplateFinalizer),
+		}
 	default:
-		plan.Stages = []flow.Stage[*scope]{ready.Stage(keepFinalizer)}
+		plan.Stages = []flow.Stage[*scope]{ready.KeepFinalizer(template, infrav1.DataTemplateFinalizer)}
 	}
 	return flow.Run(ctx, pass, s, plan)
 }
@@ -112,11 +113,6 @@ func announce() flow.Announcement {
 	return flow.Warnings(infrav1.TemplateInUseReason)
 }
 
-func keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.template, infrav1.DataTemplateFinalizer)
-	return outcome.Done(), nil
-}
-
 // waitForUsers waits until the Metal3Data of the template, and the claims with an index of it, are deleted. It does not
 // wait for claims without an index, which get none from a template that is being deleted.
 func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
@@ -135,11 +131,6 @@ func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 	slices.Sort(users)
 	return outcome.Waiting(infrav1.TemplateInUseReason, fmt.Sprintf(
 		"Waiting for %s to be deleted. They are deleted with their Metal3Machines.", outcome.Names(users))), nil
-}
-
-func dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.template, infrav1.DataTemplateFinalizer)
-	return outcome.Done(), nil
 }
 
 // setStatus lists the indexes in use.

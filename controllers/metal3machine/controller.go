@@ -123,9 +123,9 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	case s.isStopped():
 		return nil
 	case !s.machine.DeletionTimestamp.IsZero() && s.reclaimed() != nil:
-		return append([]flow.Stage[*scope]{deleting.Stage(r.reclaimHost)}, r.release()...)
+		return append([]flow.Stage[*scope]{deleting.Stage(r.reclaimHost)}, r.release(s)...)
 	case !s.machine.DeletionTimestamp.IsZero():
-		return r.release()
+		return r.release(s)
 	case imaged && (s.owner == nil || s.cluster == nil):
 		return []flow.Stage[*scope]{associated.Stage(r.recordHost), linked.Stage(r.waitForOwner)}
 	case imaged:
@@ -134,18 +134,20 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return append([]flow.Stage[*scope]{associated.Stage(r.reclaimHost)}, r.run(s)...)
 	case s.hostIsLost():
 		return []flow.Stage[*scope]{
-			associated.Stage(r.waitForOwner), associated.Stage(r.keepFinalizer), associated.Stage(r.reportLostHost),
+			associated.Stage(r.waitForOwner),
+			associated.KeepFinalizer(s.machine, infrav1.MachineFinalizer),
+			associated.Stage(r.reportLostHost),
 		}
 	default:
-		return r.acquire()
+		return r.acquire(s)
 	}
 }
 
 // acquire returns the stages of a machine without a host, or with a host without an image.
-func (r *Reconciler) acquire() []flow.Stage[*scope] {
+func (r *Reconciler) acquire(s *scope) []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		associated.Stage(r.waitForOwner),
-		associated.Stage(r.keepFinalizer),
+		associated.KeepFinalizer(s.machine, infrav1.MachineFinalizer),
 		associated.Stage(r.waitForHostDeletion),
 		associated.Stage(r.waitForInfrastructure),
 		associated.Stage(r.waitForBootstrapData),
@@ -164,7 +166,7 @@ func (r *Reconciler) acquire() []flow.Stage[*scope] {
 // run returns the stages of a machine with an image on its host.
 func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 	stages := []flow.Stage[*scope]{
-		associated.Stage(r.keepFinalizer),
+		associated.KeepFinalizer(s.machine, infrav1.MachineFinalizer),
 		associated.Stage(r.recordHost),
 		associated.Stage(r.releaseSurplus),
 		dataReady.Stage(r.claimData),
@@ -178,12 +180,12 @@ func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 }
 
 // release returns the stages of a machine that is being deleted.
-func (r *Reconciler) release() []flow.Stage[*scope] {
+func (r *Reconciler) release(s *scope) []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		deleting.Stage(r.releaseHost),
 		deleting.Stage(r.releaseSurplus),
 		deleting.Stage(r.releaseData),
-		deleting.Stage(r.dropFinalizer),
+		deleting.DropFinalizer(s.machine, infrav1.MachineFinalizer),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -31,12 +30,6 @@ func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome.Outcome,
 	default:
 		return outcome.Done(), nil
 	}
-}
-
-// keepFinalizer adds the finalizer. The next write of the machine stores it.
-func (r *Reconciler) keepFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
-	return outcome.Done(), nil
 }
 
 // waitForInfrastructure waits for the Metal3Cluster and for the infrastructure of the Cluster.

@@ -38,7 +38,7 @@ func (s *settling) Settle(_ context.Context, machine types.NamespacedName, _ boo
 func TestStagesOfAConditionAreTogether(t *testing.T) {
 	r := &Reconciler{}
 	for name, stages := range map[string][]flow.Stage[*scope]{
-		"acquire": r.acquire(), "run": r.run(complete()), "release": r.release(),
+		"acquire": r.acquire(complete()), "run": r.run(complete()), "release": r.release(complete()),
 	} {
 		var found []string
 		for _, stage := range stages {

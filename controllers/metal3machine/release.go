@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -54,12 +53,6 @@ func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (outcome.Outc
 		}
 	}
 	return reached, nil
-}
-
-// dropFinalizer removes the finalizer. The last write of the machine stores it.
-func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
-	return outcome.Done(), nil
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, s *scope, claimed *bmov1alpha1.BareMetalHost, reserve string,

@@ -3,6 +3,7 @@ package metal3machine
 import (
 	"context"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -66,12 +67,12 @@ func TestRoute(t *testing.T) {
 		s.recorded.Spec.Image = &bmov1alpha1.Image{URL: s.machine.Spec.Image.URL, Checksum: s.machine.Spec.Image.Checksum}
 		s.recorded.Spec.UserData = &corev1.SecretReference{Name: "machine-bootstrap", Namespace: build.DefaultNamespace}
 	}
-	release := []string{"releaseHost", "releaseSurplus", "releaseData", "dropFinalizer"}
+	release := []string{"releaseHost", "releaseSurplus", "releaseData", "DropFinalizer"}
 	acquire := []string{
-		"waitForOwner", "keepFinalizer", "waitForHostDeletion", "waitForInfrastructure", "waitForBootstrapData", "checkSpec",
+		"waitForOwner", "KeepFinalizer", "waitForHostDeletion", "waitForInfrastructure", "waitForBootstrapData", "checkSpec",
 		"injectEndpoint", "requireSecrets", "claimHost", "releaseSurplus", "claimData", "waitForData", "provisionHost", "linkNode",
 	}
-	run := []string{"keepFinalizer", "recordHost", "releaseSurplus", "claimData", "provisionHost", "linkNode"}
+	run := []string{"KeepFinalizer", "recordHost", "releaseSurplus", "claimData", "provisionHost", "linkNode"}
 	reclaim := func(then []string) []string { return append([]string{"reclaimHost"}, then...) }
 	synced := func(s *scope) {
 		s.infra.Annotations = map[string]string{infrav1.LabelSyncPrefixesAnnotation: "rack.example.com"}
@@ -99,7 +100,7 @@ func TestRoute(t *testing.T) {
 			"the machine keeps its host", complete(onHost(build.Provisioned()), noOwner), []string{"recordHost", "waitForOwner"},
 		},
 		"Lost": {
-			"no other host is claimed", complete(lost), []string{"waitForOwner", "keepFinalizer", "reportLostHost"},
+			"no other host is claimed", complete(lost), []string{"waitForOwner", "KeepFinalizer", "reportLostHost"},
 		},
 		"Stripped": {"the recorded host is claimed again", complete(stripped), reclaim(run)},
 	}
@@ -112,12 +113,15 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// stageNames returns the names of the methods that the stages run.
+// methodName matches the name of a method value, and of a closure in a method.
+var methodName = regexp.MustCompile(`\.(\w+)(-fm|\.func\d+)$`)
+
+// stageNames returns the names of the methods that the stages run, or that return them.
 func stageNames(stages []flow.Stage[*scope]) []string {
 	var names []string
 	for _, stage := range stages {
 		name := runtime.FuncForPC(reflect.ValueOf(stage.Run).Pointer()).Name()
-		names = append(names, strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm"))
+		names = append(names, methodName.FindStringSubmatch(name)[1])
 	}
 	return names
 }

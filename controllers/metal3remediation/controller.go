@@ -137,7 +137,8 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return nil
 	case !s.request.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
-			deleting.Stage(r.releaseHost), deleting.Stage(r.releaseNode), deleting.Stage(r.dropFinalizer),
+			deleting.Stage(r.releaseHost), deleting.Stage(r.releaseNode),
+			deleting.DropFinalizer(s.request, infrav1.RemediationFinalizer),
 		}
 	case remediation.IsLost(s.subject()):
 		return []flow.Stage[*scope]{rebooted.Stage(r.replace)}

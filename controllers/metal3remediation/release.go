@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
@@ -56,9 +55,4 @@ func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome
 	return outcome.Waiting(infrav1.WaitingForNodeReason, fmt.Sprintf(
 		"Waiting for Node %s to restore its annotations, labels and taints, until the timeout of the try",
 		s.owner.Status.NodeRef.Name)).WithAfter(left), nil
-}
-
-func (r *Reconciler) dropFinalizer(_ context.Context, s *scope) (outcome.Outcome, error) {
-	controllerutil.RemoveFinalizer(s.request, infrav1.RemediationFinalizer)
-	return outcome.Done(), nil
 }

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
@@ -50,6 +52,23 @@ type Stage[S any] struct {
 // Stage returns a stage of this condition.
 func (c Condition[S]) Stage(run func(ctx context.Context, scope S) (outcome.Outcome, error)) Stage[S] {
 	return Stage[S]{Condition: c, Run: run}
+}
+
+// KeepFinalizer returns a stage that adds a finalizer to the object of the pass. The next write of the pass stores it.
+func (c Condition[S]) KeepFinalizer(object client.Object, finalizer string) Stage[S] {
+	return c.Stage(func(context.Context, S) (outcome.Outcome, error) {
+		controllerutil.AddFinalizer(object, finalizer)
+		return outcome.Done(), nil
+	})
+}
+
+// DropFinalizer returns a stage that removes a finalizer from the object of the pass. The last write of the pass stores
+// this.
+func (c Condition[S]) DropFinalizer(object client.Object, finalizer string) Stage[S] {
+	return c.Stage(func(context.Context, S) (outcome.Outcome, error) {
+		controllerutil.RemoveFinalizer(object, finalizer)
+		return outcome.Done(), nil
+	})
 }
 
 // Plan is one reconcile of an object.
