@@ -46,7 +46,7 @@ func (r *Reconciler) releaseAbandoned(ctx context.Context, data client.ObjectKey
 			if err != nil || !isAbandoned {
 				return err
 			}
-			return r.delete(ctx, through, claim)
+			return r.delete(ctx, claim)
 		})
 		if err != nil {
 			return err

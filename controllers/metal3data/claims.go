@@ -18,11 +18,11 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
 const (
@@ -88,7 +88,7 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 		s.addresses[wanted.Pool] = *found.Address
 		return outcome.Done(), nil
 	case hostdata.DiscardClaim:
-		err = r.delete(ctx, through, claim)
+		err = r.delete(ctx, claim)
 		return waiting(wanted, "Waiting for the unusable %s %s to be deleted", through.kind(), found.Name), err
 	case hostdata.AwaitOther:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
@@ -296,7 +296,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {
 	data := client.ObjectKeyFromObject(s.data)
 	err := r.each(ctx, through, data, string(s.data.UID), func(claim client.Object) error {
 		r.dropCreated(s.data, through, claim.GetName())
-		return r.delete(ctx, through, claim)
+		return r.delete(ctx, claim)
 	})
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) e
 			return fmt.Errorf("reading %s %s: %w", through.kind(), created.name, err)
 		}
 		if err == nil && ownerOf(s.data, claim) == hostdata.OwnedByData {
-			if err := r.delete(ctx, through, claim); err != nil {
+			if err := r.delete(ctx, claim); err != nil {
 				return err
 			}
 		}
@@ -348,26 +348,6 @@ func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) e
 
 // delete deletes a claim and removes the finalizer of this controller, which releases the address. The API server
 // accepts only one deletion, because the resourceVersion of a claim that is being deleted differs.
-func (r *Reconciler) delete(ctx context.Context, through api, claim client.Object) error {
-	if controllerutil.ContainsFinalizer(claim, infrav1.DataFinalizer) {
-		before, isObject := claim.DeepCopyObject().(client.Object)
-		if !isObject {
-			return fmt.Errorf("copying %s %s: the copy is of another type", through.kind(), claim.GetName())
-		}
-		controllerutil.RemoveFinalizer(claim, infrav1.DataFinalizer)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, claim, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the finalizer of %s %s: %w", through.kind(), claim.GetName(), err)
-		}
-	}
-	if !claim.GetDeletionTimestamp().IsZero() {
-		return nil
-	}
-	err := r.Client.Delete(ctx, claim, client.Preconditions{
-		UID: ptr.To(claim.GetUID()), ResourceVersion: ptr.To(claim.GetResourceVersion()),
-	})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s %s: %w", through.kind(), claim.GetName(), err)
-	}
-	return nil
+func (r *Reconciler) delete(ctx context.Context, claim client.Object) error {
+	return flow.Discard(ctx, r.Client, claim, infrav1.DataFinalizer, true)
 }

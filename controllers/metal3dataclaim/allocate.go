@@ -136,19 +136,5 @@ func (r *Reconciler) deleteData(ctx context.Context, s *scope) (outcome.Outcome,
 
 // delete removes the finalizer of the claim from a Metal3Data, and deletes the Metal3Data.
 func (r *Reconciler) delete(ctx context.Context, cached *infrav1.Metal3Data) error {
-	data := cached.DeepCopy()
-	if controllerutil.RemoveFinalizer(data, infrav1.DataClaimFinalizer) {
-		patch := client.MergeFromWithOptions(cached, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, data, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the finalizer of Metal3Data %s: %w", cached.Name, err)
-		}
-	}
-	if !cached.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	uid := client.Preconditions{UID: &cached.UID}
-	if err := r.Client.Delete(ctx, data, uid); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Metal3Data %s: %w", cached.Name, err)
-	}
-	return nil
+	return flow.Discard(ctx, r.Client, cached.DeepCopy(), infrav1.DataClaimFinalizer, false)
 }

@@ -179,29 +179,6 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {
 		return outcome.Done(), nil
 	}
-	if err := r.dropClaimFinalizer(ctx, s); err != nil {
-		return outcome.Done(), err
-	}
-	if !s.claim.DeletionTimestamp.IsZero() {
-		// The controller of Metal3DataClaims releases the data.
-		return outcome.Done(), nil
-	}
-	if err := r.Client.Delete(ctx, s.claim); client.IgnoreNotFound(err) != nil {
-		return outcome.Done(), fmt.Errorf("deleting Metal3DataClaim %s: %w", s.key(), err)
-	}
-	return outcome.Done(), nil
-}
-
-// dropClaimFinalizer removes the finalizer of this controller from the Metal3DataClaim.
-func (r *Reconciler) dropClaimFinalizer(ctx context.Context, s *scope) error {
-	if !controllerutil.ContainsFinalizer(s.claim, infrav1.MachineFinalizer) {
-		return nil
-	}
-	before := s.claim.DeepCopy()
-	controllerutil.RemoveFinalizer(s.claim, infrav1.MachineFinalizer)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, s.claim, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer of Metal3DataClaim %s: %w", s.key(), err)
-	}
-	return nil
+	// Of a claim that is being deleted, the controller of Metal3DataClaims releases the data.
+	return outcome.Done(), flow.Discard(ctx, r.Client, s.claim, infrav1.MachineFinalizer, false)
 }
