@@ -384,10 +384,7 @@ func (r *Reconciler) heldSince(namespace, holder string, around []pivot.Neighbou
 
 // sortedKeys returns the keys of hosts by name, the order of their Nudges.
 func sortedKeys(hosts []*bmov1alpha1.BareMetalHost) []ctrl.Request {
-	requests := make([]ctrl.Request, 0, len(hosts))
-	for _, host := range hosts {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(host)})
-	}
+	requests := flow.RequestsFor(hosts, func(*bmov1alpha1.BareMetalHost) bool { return true })
 	slices.SortFunc(requests, func(a, b ctrl.Request) int { return strings.Compare(a.Name, b.Name) })
 	return requests
 }

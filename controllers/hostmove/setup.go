@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -23,7 +22,7 @@ import (
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
-	all := handler.EnqueueRequestsFromMapFunc(r.hostsOfNamespace)
+	all := flow.Map(r.hostsOfNamespace)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hostmove").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).

@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -48,9 +47,8 @@ const (
 	poweredOffIndex = "powered-off"
 )
 
-// Hosts reads and writes hosts.
+// Hosts writes hosts.
 type Hosts interface {
-	Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error)
 	Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost) (*bmov1alpha1.BareMetalHost, error)
 }
 
@@ -158,11 +156,7 @@ func (r *Reconciler) withoutOrphans(
 
 // machineToHost requeues the host that a machine has recorded. After an update it gets the old and the new machine.
 func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
-	name := host.Recorded(machine)
-	if name == "" {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}}}
+	return flow.Request(machine.GetNamespace(), host.Recorded(machine))
 }
 
 // unrecords passes a Metal3Machine that no longer records a host: it was deleted, or its record changed.
@@ -185,11 +179,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("hostsweep").
 		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasLeftovers))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(machineToHost),
-			builder.WithPredicates(unrecords())).
-		Watches(&infrav1.Metal3Remediation{}, handler.EnqueueRequestsFromMapFunc(r.toPoweredOff),
-			builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toHosts),
+		Watches(&infrav1.Metal3Machine{}, flow.Map(machineToHost), builder.WithPredicates(unrecords())).
+		Watches(&infrav1.Metal3Remediation{}, flow.Map(r.toPoweredOff), builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&clusterv1.Cluster{}, flow.Map(r.toHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)
 	if err != nil {
@@ -222,15 +214,6 @@ func hasLeftovers(object client.Object) bool {
 
 // toHosts requeues the hosts in the namespace of an object.
 func (r *Reconciler) toHosts(ctx context.Context, object client.Object) []ctrl.Request {
-	hosts, err := r.Hosts.Hosts(ctx, object.GetNamespace())
-	if err != nil {
-		return nil
-	}
-	var requests []ctrl.Request
-	for _, current := range hosts {
-		if hasLeftovers(current) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(current)})
-		}
-	}
-	return requests
+	return flow.RequestsIf(ctx, r.Client, &bmov1alpha1.BareMetalHostList{}, hasLeftovers,
+		client.InNamespace(object.GetNamespace()))
 }

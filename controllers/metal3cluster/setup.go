@@ -70,17 +70,16 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toInfrastructure),
+		Watches(&clusterv1.Cluster{}, flow.Map(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, r.later(), builder.WithPredicates(flow.Updates(clusterMatters))).
 		WatchesMetadata(&clusterv1.ClusterClass{}, r.later(),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
-		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
+		Watches(&infrav1.Metal3Cluster{}, flow.Map(r.sameEndpoint),
 			builder.WithPredicates(flow.Updates(endpointMatters[*infrav1.Metal3Cluster]))).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.sameEndpoint),
+		Watches(&clusterv1.Cluster{}, flow.Map(r.sameEndpoint),
 			builder.WithPredicates(flow.Updates(endpointMatters[*clusterv1.Cluster]))).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToInfrastructure),
-			builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&clusterv1.Machine{}, flow.Map(r.machineToInfrastructure), builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Machine{}, r.later(), builder.WithPredicates(flow.Updates(nodeMatters))).
 		Watches(&bmov1alpha1.BareMetalHost{}, r.later(), builder.WithPredicates(flow.Updates(hostMatters))).
 		Watches(&infrav1.Metal3Machine{}, r.later(), builder.WithPredicates(flow.Updates(consumerMatters))).
@@ -153,36 +152,16 @@ func (r *Reconciler) everywhere() handler.Funcs {
 // in all namespaces, because namespaces share networks.
 func (r *Reconciler) conflicting() handler.Funcs {
 	return flow.Gather(r.gatherTime, func(ctx context.Context, changed client.Object) []ctrl.Request {
-		return r.clusters(ctx, func(other *infrav1.Metal3Cluster) bool {
+		return flow.RequestsIf(ctx, r.Client, &infrav1.Metal3ClusterList{}, func(other *infrav1.Metal3Cluster) bool {
 			return other.Spec.Ironic != nil && client.ObjectKeyFromObject(other) != client.ObjectKeyFromObject(changed)
 		})
 	})
 }
 
-// clusters returns requests for the Metal3Clusters of a list that match.
-func (r *Reconciler) clusters(ctx context.Context, matches func(*infrav1.Metal3Cluster) bool,
-	options ...client.ListOption,
-) []ctrl.Request {
-	var list infrav1.Metal3ClusterList
-	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range list.Items {
-		if matches(&list.Items[i]) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
-}
-
 // machineToInfrastructure requeues the Metal3Cluster of a Machine if the Metal3Cluster is being deleted, because it
 // waits for the last Machine. The watch with later requeues any other Metal3Cluster.
-func (r *Reconciler) machineToInfrastructure(ctx context.Context, object client.Object) []ctrl.Request {
-	machine, isMachine := object.(*clusterv1.Machine)
-	if !isMachine {
-		return nil
-	}
-	return r.clusters(ctx, func(infra *infrav1.Metal3Cluster) bool { return !infra.DeletionTimestamp.IsZero() },
+func (r *Reconciler) machineToInfrastructure(ctx context.Context, machine *clusterv1.Machine) []ctrl.Request {
+	isDeleting := func(infra *infrav1.Metal3Cluster) bool { return !infra.DeletionTimestamp.IsZero() }
+	return flow.RequestsIf(ctx, r.Client, &infrav1.Metal3ClusterList{}, isDeleting,
 		client.InNamespace(machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
 }

@@ -122,8 +122,5 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 }
 
 func nameOf(reference *infrav1.Metal3ObjectRef) string {
-	if reference == nil {
-		return ""
-	}
-	return reference.Name
+	return ptr.Deref(reference, infrav1.Metal3ObjectRef{}).Name
 }

@@ -37,18 +37,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.Metal3Data{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&infrav1.Metal3DataClaim{}, handler.EnqueueRequestsFromMapFunc(r.claimToData),
-			builder.WithPredicates(flow.ComesOrLeaves())).
-		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToData),
-			builder.WithPredicates(flow.ComesOrGoes())).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToData),
-			builder.WithPredicates(flow.Updates(valuesChange))).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ownerToData),
-			builder.WithPredicates(flow.Updates(valuesChange))).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToData),
-			builder.WithPredicates(flow.Updates(hostChanges))).
+		Watches(&infrav1.Metal3DataClaim{}, flow.Map(r.claimToData), builder.WithPredicates(flow.ComesOrLeaves())).
+		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToData), builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3Machine{}, flow.Map(r.machineToData), builder.WithPredicates(flow.Updates(valuesChange))).
+		Watches(&clusterv1.Machine{}, flow.Map(r.ownerToData), builder.WithPredicates(flow.Updates(valuesChange))).
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.hostToData), builder.WithPredicates(flow.Updates(hostChanges))).
 		Watches(&corev1.Secret{}, owner, builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
+		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Build(r)
 	if err != nil {
@@ -115,20 +110,15 @@ func (r *Reconciler) machineToData(ctx context.Context, object client.Object) []
 	return r.requests(ctx, client.ObjectKeyFromObject(object), r.Data.OfClaim, unrendered)
 }
 
-func (r *Reconciler) ownerToData(ctx context.Context, object client.Object) []ctrl.Request {
-	machine, isMachine := object.(*clusterv1.Machine)
-	if !isMachine || machine.Spec.InfrastructureRef.APIGroup != infrav1.GroupVersion.Group {
+func (r *Reconciler) ownerToData(ctx context.Context, machine *clusterv1.Machine) []ctrl.Request {
+	if machine.Spec.InfrastructureRef.APIGroup != infrav1.GroupVersion.Group {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}
 	return r.requests(ctx, key, r.Data.OfClaim, unrendered)
 }
 
-func (r *Reconciler) hostToData(ctx context.Context, object client.Object) []ctrl.Request {
-	current, isHost := object.(*bmov1alpha1.BareMetalHost)
-	if !isHost {
-		return nil
-	}
+func (r *Reconciler) hostToData(ctx context.Context, current *bmov1alpha1.BareMetalHost) []ctrl.Request {
 	machine, found := host.Consumer(current)
 	if !found {
 		return nil
@@ -144,13 +134,7 @@ func (r *Reconciler) requests(ctx context.Context, of client.ObjectKey,
 		// The cache fails only while the manager stops.
 		return nil
 	}
-	var requests []ctrl.Request
-	for _, data := range all {
-		if wanted(data) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(data)})
-		}
-	}
-	return requests
+	return flow.RequestsFor(all, wanted)
 }
 
 func always(*infrav1.Metal3Data) bool { return true }

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -145,10 +146,7 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 
 // templateName returns the name of the template. Empty if the claim names none.
 func (s *scope) templateName() string {
-	if s.claim.Spec.Template == nil {
-		return ""
-	}
-	return s.claim.Spec.Template.Name
+	return ptr.Deref(s.claim.Spec.Template, infrav1.Metal3ObjectRef{}).Name
 }
 
 var ready = flow.Condition[*scope]{

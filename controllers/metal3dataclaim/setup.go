@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -29,12 +30,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		// The first event of a Metal3Data may show a second Metal3Data of a claim.
-		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToClaim),
-			builder.WithPredicates(flow.ComesOrGoes())).
-		Watches(&infrav1.Metal3DataTemplate{}, handler.EnqueueRequestsFromMapFunc(r.templateToClaims),
-			builder.WithPredicates(flow.ComesOrLeaves())).
+		Watches(&infrav1.Metal3Data{}, flow.Map(dataToClaim), builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToClaims), builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3Machine{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
+		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Complete(r)
 	if err != nil {
@@ -43,12 +42,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-func dataToClaim(_ context.Context, object client.Object) []ctrl.Request {
-	data, isData := object.(*infrav1.Metal3Data)
-	if !isData || data.Spec.Claim == nil {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: data.Namespace, Name: data.Spec.Claim.Name}}}
+func dataToClaim(_ context.Context, data *infrav1.Metal3Data) []ctrl.Request {
+	return flow.Request(data.Namespace, ptr.Deref(data.Spec.Claim, infrav1.Metal3ObjectRef{}).Name)
 }
 
 // templateToClaims requeues the claims of a template that have no Metal3Data.
@@ -57,11 +52,5 @@ func (r *Reconciler) templateToClaims(ctx context.Context, object client.Object)
 	if err != nil {
 		return nil
 	}
-	var requests []ctrl.Request
-	for _, claim := range claims {
-		if claim.Status.RenderedData == nil {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
-		}
-	}
-	return requests
+	return flow.RequestsFor(claims, func(claim *infrav1.Metal3DataClaim) bool { return claim.Status.RenderedData == nil })
 }

@@ -160,8 +160,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Data{}, flow.Gather(flow.Second, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
-		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(flow.Second, toTemplate),
-			builder.WithPredicates(flow.ComesOrGoes())).
+		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(flow.Second, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3DataTemplate controller: %w", err)
@@ -171,9 +170,5 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 // toTemplate requeues the template of a Metal3Data or a claim.
 func toTemplate(_ context.Context, object client.Object) []ctrl.Request {
-	name := hostdata.TemplateOf(object)
-	if name == "" {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
+	return flow.Request(object.GetNamespace(), hostdata.TemplateOf(object))
 }

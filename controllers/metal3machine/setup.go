@@ -72,22 +72,20 @@ func (r *Reconciler) SetupWithManager(
 		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(kind))).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
-			builder.WithPredicates(flow.Updates(clusterMatters))).
-		Watches(&infrav1.Metal3Cluster{}, handler.EnqueueRequestsFromMapFunc(r.infrastructureToMachines),
+		Watches(&clusterv1.Machine{}, flow.Map(util.MachineToInfrastructureMapFunc(kind))).
+		Watches(&clusterv1.Cluster{}, flow.Map(clusterToMachines), builder.WithPredicates(flow.Updates(clusterMatters))).
+		Watches(&infrav1.Metal3Cluster{}, flow.Map(r.infrastructureToMachines),
 			builder.WithPredicates(flow.Updates(infrastructureMatters))).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.sameHostname),
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.hostToMachines)).
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.sameHostname),
 			builder.WithPredicates(flow.Updates(hostnameMatters))).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.unlinked),
-			builder.WithPredicates(flow.OnlyDeletes())).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.sameProviderID),
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.unlinked), builder.WithPredicates(flow.OnlyDeletes())).
+		Watches(&infrav1.Metal3Machine{}, flow.Map(r.sameProviderID),
 			builder.WithPredicates(flow.Updates(providerIDMatters))).
 		// A machine has the name of its claim, and of the claim of another object that it waits for.
 		Watches(&infrav1.Metal3DataClaim{}, &handler.EnqueueRequestForObject{}).
-		Watches(&infrav1.Metal3Data{}, handler.EnqueueRequestsFromMapFunc(dataToMachine)).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.secretToMachine)).
+		Watches(&infrav1.Metal3Data{}, flow.Map(dataToMachine)).
+		Watches(&corev1.Secret{}, flow.Map(r.secretToMachine)).
 		WatchesRawSource(source.Channel(sources.Offered, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(sources.Clusters.GetClusterSource("metal3machine", clusterToMachines)).
 		Build(r)
@@ -99,7 +97,7 @@ func (r *Reconciler) SetupWithManager(
 			Name:         "metal3machine-nodes",
 			Watcher:      built,
 			Kind:         &corev1.Node{},
-			EventHandler: handler.EnqueueRequestsFromMapFunc(r.nodeToMachines(cluster)),
+			EventHandler: flow.Map(r.nodeToMachines(cluster)),
 			Predicates:   []predicate.TypedPredicate[client.Object]{flow.Updates(nodeMatters)},
 		})
 	}
@@ -183,9 +181,8 @@ func providerIDMatters(before, after *infrav1.Metal3Machine) bool {
 
 // sameProviderID requeues the other machines with the provider ID of a machine. It runs for the old and the new machine
 // of an update.
-func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) []ctrl.Request {
-	changed, isMachine := object.(*infrav1.Metal3Machine)
-	if !isMachine || changed.Spec.ProviderID == "" {
+func (r *Reconciler) sameProviderID(ctx context.Context, changed *infrav1.Metal3Machine) []ctrl.Request {
+	if changed.Spec.ProviderID == "" {
 		return nil
 	}
 	same := r.machines(ctx, client.InNamespace(changed.Namespace),
@@ -197,13 +194,9 @@ func (r *Reconciler) sameProviderID(ctx context.Context, object client.Object) [
 
 // hostToMachines requeues the consumer of a host. For a host without a consumer, it requeues the machines that recorded
 // the host, because one of them may have lost it.
-func (r *Reconciler) hostToMachines(ctx context.Context, object client.Object) []ctrl.Request {
-	current, isHost := object.(*bmov1alpha1.BareMetalHost)
-	if !isHost {
-		return nil
-	}
+func (r *Reconciler) hostToMachines(ctx context.Context, current *bmov1alpha1.BareMetalHost) []ctrl.Request {
 	if machine, found := host.Consumer(current); found {
-		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: current.Namespace, Name: machine}}}
+		return flow.Request(current.Namespace, machine)
 	}
 	return r.machines(ctx, client.InNamespace(current.Namespace),
 		client.MatchingFields{hoststore.RecordedHostIndex: current.Name})
@@ -232,12 +225,8 @@ func (r *Reconciler) unlinked(ctx context.Context, object client.Object) []ctrl.
 }
 
 // dataToMachine requeues the machine of the Metal3DataClaim, which has the name of the machine.
-func dataToMachine(_ context.Context, object client.Object) []ctrl.Request {
-	data, isData := object.(*infrav1.Metal3Data)
-	if !isData || data.Spec.Claim == nil {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: data.Namespace, Name: data.Spec.Claim.Name}}}
+func dataToMachine(_ context.Context, data *infrav1.Metal3Data) []ctrl.Request {
+	return flow.Request(data.Namespace, ptr.Deref(data.Spec.Claim, infrav1.Metal3ObjectRef{}).Name)
 }
 
 func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client.Object) []ctrl.Request {
@@ -264,9 +253,7 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 	}
 	var requests []ctrl.Request
 	for _, machine := range machines.Items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
-			Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name,
-		}})
+		requests = append(requests, flow.Request(machine.Namespace, machine.Spec.InfrastructureRef.Name)...)
 	}
 	return requests
 }
@@ -274,18 +261,14 @@ func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) 
 // nodeToMachines requeues the machines that a Node of a cluster may belong to: the machine in its provider ID, those
 // with the same provider ID, which may be of an earlier form, and the consumers of the hosts with its host UID or host
 // name.
-func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) handler.MapFunc {
-	return func(ctx context.Context, object client.Object) []ctrl.Request {
-		node, isNode := object.(*corev1.Node)
-		if !isNode {
-			return nil
-		}
+func (r *Reconciler) nodeToMachines(cluster types.NamespacedName) func(context.Context, *corev1.Node) []ctrl.Request {
+	return func(ctx context.Context, node *corev1.Node) []ctrl.Request {
 		var requests []ctrl.Request
 		if namespace, _, name, ours := host.ParseProviderID(node.Spec.ProviderID); ours && namespace == cluster.Namespace {
 			machine := &infrav1.Metal3Machine{}
 			key := client.ObjectKey{Namespace: namespace, Name: name}
 			if err := r.Client.Get(ctx, key, machine); err == nil && ofCluster(machine, cluster.Name) {
-				requests = append(requests, ctrl.Request{NamespacedName: key})
+				requests = flow.Request(namespace, name)
 			}
 		}
 		if node.Spec.ProviderID != "" {
@@ -317,9 +300,7 @@ func (r *Reconciler) consumers(ctx context.Context, cluster types.NamespacedName
 	for i := range hosts.Items {
 		machine, found := host.Consumer(&hosts.Items[i])
 		if found && (cluster.Name == "" || ofCluster(&hosts.Items[i], cluster.Name)) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
-				Namespace: cluster.Namespace, Name: machine,
-			}})
+			requests = append(requests, flow.Request(cluster.Namespace, machine)...)
 		}
 	}
 	return requests

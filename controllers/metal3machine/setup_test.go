@@ -169,14 +169,13 @@ func TestHostToMachines(t *testing.T) {
 	elsewhere := build.Metal3Machine("machine", "cluster", build.InNamespace("elsewhere"))
 	cases := map[string]struct {
 		reason string
-		object client.Object
+		object *bmov1alpha1.BareMetalHost
 		want   []ctrl.Request
 	}{
 		"Free":      {"the store offers free hosts", build.Host("free"), nil},
 		"Recorded":  {"a machine may have lost it", build.Host("recorded"), requests("recorder")},
 		"Claimed":   {"its machine", build.Host("host", build.Consumed(machine)), requests("machine")},
 		"Elsewhere": {"machines and hosts share a namespace", build.Host("host", build.Consumed(elsewhere)), nil},
-		"NoHost":    {"not a host", machine, nil},
 	}
 	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -198,7 +197,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		// A Metal3Machine may have been created from an older, cached template.
 		Watches(&infrav1.Metal3Machine{}, flow.Gather(flow.Second, machineToTemplate),
 			builder.WithPredicates(flow.OnlyCreates())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toTemplates),
+		Watches(&clusterv1.Cluster{}, flow.Map(r.toTemplates),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(flow.Second, r.toTemplates),
 			builder.WithPredicates(flow.Updates(hardwareMatters))).
@@ -221,9 +220,7 @@ func byTemplate(object client.Object) []string {
 func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range byTemplate(object) {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{
-			Namespace: object.GetNamespace(), Name: name,
-		}})
+		requests = append(requests, flow.Request(object.GetNamespace(), name)...)
 	}
 	return requests
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,26 +44,24 @@ func TestEventsReadTheirRemediation(t *testing.T) {
 				return err
 			},
 		}).Build()
-	r := &Reconciler{Client: c}
+	r, ctx := &Reconciler{Client: c}, t.Context()
 	for name, tc := range map[string]struct {
-		mapper func(context.Context, client.Object) []ctrl.Request
-		object client.Object
-		want   string
-		reads  int
+		got   func() []ctrl.Request
+		want  string
+		reads int
 	}{
-		"Machine":       {r.ofMachine, build.Machine("machine-7", "cluster"), "remediation-7", 1},
-		"Metal3Machine": {r.ofMetal3Machine, machines[7], "remediation-7", 1},
-		"Host":          {r.ofHost, build.Host("host", build.Consumed(machines[7])), "remediation-7", 2},
-		"FreeHost":      {r.ofHost, build.Host("host"), "", 0},
-		"OtherMachine":  {r.ofMachine, build.Machine("healthy", "cluster"), "", 0},
+		"Machine":       {func() []ctrl.Request { return r.ofMachine(ctx, build.Machine("machine-7", "cluster")) }, "remediation-7", 1},
+		"Metal3Machine": {func() []ctrl.Request { return r.ofMetal3Machine(ctx, machines[7]) }, "remediation-7", 1},
+		"Host": {
+			func() []ctrl.Request { return r.ofHost(ctx, build.Host("host", build.Consumed(machines[7]))) }, "remediation-7", 2,
+		},
+		"FreeHost":     {func() []ctrl.Request { return r.ofHost(ctx, build.Host("host")) }, "", 0},
+		"OtherMachine": {func() []ctrl.Request { return r.ofMachine(ctx, build.Machine("healthy", "cluster")) }, "", 0},
 	} {
 		reads = 0
-		got := tc.mapper(t.Context(), tc.object)
+		got := tc.got()
 		if len(got) > 1 || len(got) == 1 && got[0].Name != tc.want || len(got) == 0 && tc.want != "" || reads != tc.reads {
 			t.Errorf("%s: got %v after %d objects read, want %q after %d", name, got, reads, tc.want, tc.reads)
 		}
-	}
-	if requests := r.ofHost(t.Context(), &bmov1alpha1.HostFirmwareSettings{}); requests != nil {
-		t.Errorf("got %v for another kind", requests)
 	}
 }

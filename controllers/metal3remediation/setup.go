@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -62,11 +61,10 @@ func (r *Reconciler) SetupWithManager(
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.Metal3Remediation{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
-		Watches(&infrav1.Metal3Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMetal3Machine)).
-		Watches(&bmov1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost)).
+		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Machine{}, flow.Map(r.ofMachine)).
+		Watches(&infrav1.Metal3Machine{}, flow.Map(r.ofMetal3Machine)).
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.ofHost)).
 		WatchesRawSource(clusters.GetClusterSource("metal3remediation", ofCluster)).
 		Build(r)
 	if err != nil {
@@ -77,7 +75,7 @@ func (r *Reconciler) SetupWithManager(
 			Name:         "metal3remediation-nodes",
 			Watcher:      built,
 			Kind:         &corev1.Node{},
-			EventHandler: handler.EnqueueRequestsFromMapFunc(r.ofNode(cluster)),
+			EventHandler: flow.Map(r.ofNode(cluster)),
 			Predicates:   []predicate.TypedPredicate[client.Object]{flow.Updates(isNewNode)},
 		})
 	}
@@ -95,11 +93,7 @@ func (r *Reconciler) ofMetal3Machine(ctx context.Context, machine client.Object)
 	return r.ofOwner(ctx, machine.GetNamespace(), remediation.MachineOf(machine))
 }
 
-func (r *Reconciler) ofHost(ctx context.Context, object client.Object) []ctrl.Request {
-	current, isHost := object.(*bmov1alpha1.BareMetalHost)
-	if !isHost {
-		return nil
-	}
+func (r *Reconciler) ofHost(ctx context.Context, current *bmov1alpha1.BareMetalHost) []ctrl.Request {
 	name, consumed := host.Consumer(current)
 	if !consumed {
 		return nil
@@ -120,25 +114,15 @@ func (r *Reconciler) ofOwner(ctx context.Context, namespace, machine string) []c
 
 // ofNode returns the remediations of the Machine with a Node. It reads all remediations of the namespace, because Nodes
 // come and go rarely.
-func (r *Reconciler) ofNode(cluster types.NamespacedName) handler.MapFunc {
-	return func(ctx context.Context, node client.Object) []ctrl.Request {
-		var list infrav1.Metal3RemediationList
-		err := r.Client.List(ctx, &list, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy)
-		if err != nil {
-			// The cached read fails only while the manager stops.
-			return nil
-		}
-		var requests []ctrl.Request
-		for i := range list.Items {
+func (r *Reconciler) ofNode(cluster types.NamespacedName) func(context.Context, *corev1.Node) []ctrl.Request {
+	return func(ctx context.Context, node *corev1.Node) []ctrl.Request {
+		isOfNode := func(request *infrav1.Metal3Remediation) bool {
 			owner := &clusterv1.Machine{}
-			key := client.ObjectKey{Namespace: cluster.Namespace, Name: remediation.MachineOf(&list.Items[i])}
-			if err := r.Client.Get(ctx, key, owner, client.UnsafeDisableDeepCopy); err != nil {
-				continue
-			}
-			if owner.Spec.ClusterName == cluster.Name && owner.Status.NodeRef.Name == node.GetName() {
-				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
+			key := client.ObjectKey{Namespace: cluster.Namespace, Name: remediation.MachineOf(request)}
+			err := r.Client.Get(ctx, key, owner, client.UnsafeDisableDeepCopy)
+			return err == nil && owner.Spec.ClusterName == cluster.Name && owner.Status.NodeRef.Name == node.Name
 		}
-		return requests
+		return flow.RequestsIf(ctx, r.Client, &infrav1.Metal3RemediationList{}, isOfNode,
+			client.InNamespace(cluster.Namespace))
 	}
 }

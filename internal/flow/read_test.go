@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -111,6 +113,21 @@ func TestPausedWithCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a paused Cluster", true)
+}
+
+// TestMap covers objects of another kind and objects without a name, which enqueue nothing.
+func TestMap(t *testing.T) {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	toCluster := flow.Map(func(_ context.Context, cluster *clusterv1.Cluster) []ctrl.Request {
+		return flow.Request(cluster.Namespace, cluster.Name)
+	})
+	for _, object := range []client.Object{build.Metal3Machine("m", "c"), build.Cluster(""), build.Cluster("c")} {
+		toCluster.Create(t.Context(), event.CreateEvent{Object: object}, queue)
+	}
+	if got, _ := queue.Get(); queue.Len() != 0 || got.Name != "c" {
+		t.Errorf("got %v and %d more, want only the request for the Cluster", got, queue.Len())
+	}
 }
 
 func TestPredicates(t *testing.T) {
