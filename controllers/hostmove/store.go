@@ -10,6 +10,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -139,45 +140,66 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 			"errorType": nil, "errorMessage": "", "errorCount": 0, "poweredOn": current.Status.PoweredOn,
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, err)
+	if err == nil {
+		err = s.client.Status().Patch(ctx, current.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	}
-	err = s.client.Status().Patch(ctx, current.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, hoststore.ErrConflict)
-	case err != nil:
-		return fmt.Errorf("keeping host %s provisioned: %w", current.Name, err)
-	}
-	return nil
+	return described(err, "keeping host %s provisioned", current.Name)
 }
 
-// RecordStatus writes the status of a host into the annotation that BMO restores it from in another cluster, together
-// with the epoch of the move. It reads past the cache, which holds less than the whole status. It returns
-// hoststore.ErrConflict if the host changed in between.
-func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pivot.Epoch) error {
+// described returns an error with what failed. It replaces a write conflict by hoststore.ErrConflict.
+func described(err error, format, name string) error {
+	if err == nil {
+		return nil
+	}
+	if apierrors.IsConflict(err) {
+		err = hoststore.ErrConflict
+	}
+	return fmt.Errorf(format+": %w", name, err)
+}
+
+// readLive reads a host past the cache, which holds less than the whole status.
+func (s *Store) readLive(ctx context.Context, key client.ObjectKey) (*unstructured.Unstructured, error) {
 	current := &unstructured.Unstructured{}
 	current.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	if err := s.live.Get(ctx, key, current); err != nil {
-		return fmt.Errorf("reading host %s: %w", key.Name, err)
+		return nil, fmt.Errorf("reading BareMetalHost %s: %w", key.Name, err)
 	}
+	return current, nil
+}
+
+// RecordStatus writes the status of a host into the annotation that BMO restores it from in another cluster, together
+// with the epoch of the move. It returns hoststore.ErrConflict if the host changed in between.
+func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pivot.Epoch) error {
+	current, err := s.readLive(ctx, key)
+	if err != nil {
+		return err
+	}
+	patch, err := recordOf(current, epoch)
+	if err == nil {
+		err = s.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
+	}
+	return described(err, "recording the status of host %s", key.Name)
+}
+
+// recordOf returns the patch that records the status of a host.
+func recordOf(current *unstructured.Unstructured, epoch pivot.Epoch) ([]byte, error) {
 	status, _, err := unstructured.NestedMap(current.Object, "status")
 	if err != nil {
-		return fmt.Errorf("reading the status of host %s: %w", key.Name, err)
+		return nil, err
 	}
 	_, paused := current.GetAnnotations()[bmov1alpha1.PausedAnnotation]
 	if updated, _ := status["lastUpdated"].(string); !paused || updated == "" {
 		// The host changed: a status is recorded only while the host is paused, and an empty one must not replace the status
 		// from another cluster.
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
+		return nil, hoststore.ErrConflict
 	}
 	if arrival, err := arrivalOf(current); err != nil || arrival != pivot.NotArrived {
 		// The status of a leftover must not replace the arrived status.
-		return errors.Join(err, fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict))
+		return nil, errors.Join(err, hoststore.ErrConflict)
 	}
 	annotation, err := pivot.StatusAnnotation(status)
 	if err != nil {
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+		return nil, err
 	}
 	annotations := map[string]string{
 		bmov1alpha1.StatusAnnotation: annotation, infrav1.StatusOriginAnnotation: string(current.GetUID()),
@@ -185,18 +207,54 @@ func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pi
 	if epoch > 0 {
 		annotations[infrav1.MoveEpochAnnotation] = epoch.String()
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": current.GetResourceVersion(), "annotations": annotations,
 	}})
+}
+
+// RestoreStatus writes the status that arrived in the annotation of a host into its status, in place of that of a
+// leftover. It returns hoststore.ErrConflict if the host is not paused, nothing is to be restored, or the host changed
+// in between.
+func (s *Store) RestoreStatus(ctx context.Context, key client.ObjectKey) error {
+	current, err := s.readLive(ctx, key)
 	if err != nil {
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+		return err
 	}
-	err = s.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, hoststore.ErrConflict)
-	case err != nil:
-		return fmt.Errorf("recording the status of host %s: %w", key.Name, err)
+	restored, err := withArrivedStatus(current)
+	if err == nil {
+		patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
+		err = s.client.Status().Patch(ctx, restored, patch)
 	}
-	return nil
+	return described(err, "restoring the status of BareMetalHost %s", key.Name)
+}
+
+// withArrivedStatus returns a copy of a host with the status that arrived.
+func withArrivedStatus(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	arrival, err := arrivalOf(current)
+	if err != nil {
+		return nil, err
+	}
+	annotations := current.GetAnnotations()
+	if _, paused := annotations[bmov1alpha1.PausedAnnotation]; !paused || arrival != pivot.ArrivalPending {
+		return nil, hoststore.ErrConflict
+	}
+	replaced, _, err := unstructured.NestedMap(current.Object, "status")
+	if err != nil {
+		return nil, err
+	}
+	status, err := pivot.ArrivedStatus(annotations[bmov1alpha1.StatusAnnotation], replaced)
+	if err != nil {
+		return nil, err
+	}
+	restored := current.DeepCopy()
+	restored.Object["status"] = status
+	return restored, nil
+}
+
+func arrivalOf(current *unstructured.Unstructured) (pivot.Arrival, error) {
+	typed := &bmov1alpha1.BareMetalHost{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(current.Object, typed); err != nil {
+		return "", err
+	}
+	return pivot.ArrivalOf(typed), nil
 }
