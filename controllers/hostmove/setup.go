@@ -12,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
@@ -25,10 +23,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	all := flow.Map(r.hostsOfNamespace)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hostmove").
-		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(hostMatters())).
+		For(&bmov1alpha1.BareMetalHost{}, builder.WithPredicates(flow.Updates(hostMatters))).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, all, builder.WithPredicates(flow.Updates(pauseMatters))).
-		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(clusterMatters())).
+		Watches(&infrav1.Metal3Cluster{}, all, builder.WithPredicates(flow.Updates(clusterMatters))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the moves of hosts: %w", err)
@@ -36,31 +34,24 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return nil
 }
 
-// hostMatters passes changes that the next step of a host depends on.
-func hostMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isHost := e.ObjectOld.(*bmov1alpha1.BareMetalHost)
-		after, stillHost := e.ObjectNew.(*bmov1alpha1.BareMetalHost)
-		if !isHost || !stillHost {
-			return false
-		}
-		for _, annotation := range []string{
-			bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
-			infrav1.MoveEpochAnnotation, infrav1.IronicClusterIDAnnotation,
-		} {
-			if before.Annotations[annotation] != after.Annotations[annotation] {
-				return true
-			}
-		}
-		if infrav1.IsLeaving(before) != infrav1.IsLeaving(after) || pivot.ClusterOf(before) != pivot.ClusterOf(after) {
+// hostMatters returns true for changes that the next step of a host depends on.
+func hostMatters(before, after *bmov1alpha1.BareMetalHost) bool {
+	for _, annotation := range []string{
+		bmov1alpha1.PausedAnnotation, bmov1alpha1.StatusAnnotation, infrav1.IronicHolderAnnotation,
+		infrav1.MoveEpochAnnotation, infrav1.IronicClusterIDAnnotation,
+	} {
+		if before.Annotations[annotation] != after.Annotations[annotation] {
 			return true
 		}
-		_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
-		// A change of the spec may end a refusal of the API server.
-		return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
-			pivot.LostStatus(before) != pivot.LostStatus(after) ||
-			paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
-	}}
+	}
+	if infrav1.IsLeaving(before) != infrav1.IsLeaving(after) || pivot.ClusterOf(before) != pivot.ClusterOf(after) {
+		return true
+	}
+	_, paused := after.Annotations[bmov1alpha1.PausedAnnotation]
+	// A change of the spec may end a refusal of the API server.
+	return before.Generation != after.Generation || pivot.Delays(before) != pivot.Delays(after) ||
+		pivot.LostStatus(before) != pivot.LostStatus(after) ||
+		paused && !equality.Semantic.DeepEqual(before.Status.LastUpdated, after.Status.LastUpdated)
 }
 
 // pauseMatters returns true if a Cluster is paused or unpaused. A new Cluster matters as well: the cache may show it
@@ -69,18 +60,13 @@ func pauseMatters(before, after *clusterv1.Cluster) bool {
 	return ptr.Deref(before.Spec.Paused, false) != ptr.Deref(after.Spec.Paused, false)
 }
 
-// clusterMatters passes changes that decide which management cluster may act on hosts.
-func clusterMatters() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isCluster := e.ObjectOld.(*infrav1.Metal3Cluster)
-		after, stillCluster := e.ObjectNew.(*infrav1.Metal3Cluster)
-		return isCluster && stillCluster &&
-			((before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
-				pivot.Verified(before) != pivot.Verified(after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after) ||
-				pivot.FencesOthers(before) != pivot.FencesOthers(after) ||
-				isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
-				!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after)))
-	}}
+// clusterMatters returns true for changes that decide which management cluster may act on hosts.
+func clusterMatters(before, after *infrav1.Metal3Cluster) bool {
+	return (before.Spec.Ironic == nil) != (after.Spec.Ironic == nil) ||
+		pivot.Verified(before) != pivot.Verified(after) || pivot.IsSuperseded(before) != pivot.IsSuperseded(after) ||
+		pivot.FencesOthers(before) != pivot.FencesOthers(after) ||
+		isGated(before) != isGated(after) || pivot.EpochOf(before) != pivot.EpochOf(after) ||
+		!equality.Semantic.DeepEqual(pivot.Holder(before), pivot.Holder(after))
 }
 
 // isGated returns true if clusterctl waits for a Metal3Cluster. Hosts are not resumed before it does.
