@@ -170,6 +170,3 @@ func (f facts) isShown(current *bmov1alpha1.BareMetalHost) bool {
 	order, err := resourceversion.CompareResourceVersion(current.ResourceVersion, f.written.ResourceVersion)
 	return err == nil && order > 0
 }
-
-// forget drops a deleted host.
-func (a *assumeCache) forget(key Key) { delete(a.hosts, key) }

@@ -148,12 +148,11 @@ type Holdings struct {
 // hosts, Holdings prefers this one. If the cache shows none, Holdings reads the recorded host live, because the cache
 // of a new process may not show the last claim yet. It blocks on that read, and returns an error if it fails.
 func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holdings, error) {
-	var list bmov1alpha1.BareMetalHostList
-	if err := s.client.List(ctx, &list, client.InNamespace(machine.Namespace),
-		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return Holdings{}, fmt.Errorf("listing the BareMetalHosts of %s: %w", machine, err)
+	hosts, err := hostsOf(ctx, s.client, client.InNamespace(machine.Namespace),
+		client.MatchingFields{consumerIndex: machine.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return Holdings{}, err
 	}
-	hosts := pointers(list.Items)
 	if pending, err := s.pending(ctx, machine, hosts, hint); err != nil {
 		return Holdings{}, err
 	} else if pending != nil {
@@ -162,15 +161,10 @@ func (s *Store) Holdings(ctx context.Context, machine Key, hint string) (Holding
 	if len(hosts) == 0 {
 		return Holdings{}, nil
 	}
-	slices.SortFunc(hosts, func(a, b *bmov1alpha1.BareMetalHost) int {
-		if (a.Name == hint) != (b.Name == hint) {
-			if a.Name == hint {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(hosts, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
+	if hinted := slices.IndexFunc(hosts, func(h *bmov1alpha1.BareMetalHost) bool { return h.Name == hint }); hinted > 0 {
+		hosts = slices.Concat(hosts[hinted:hinted+1], hosts[:hinted], hosts[hinted+1:])
+	}
 	return Holdings{Host: hosts[0], Surplus: hosts[1:]}, nil
 }
 
@@ -210,27 +204,24 @@ func contains(hosts []*bmov1alpha1.BareMetalHost, name string) bool {
 
 // Hosts returns all hosts of a namespace from the cache. They are read-only.
 func (s *Store) Hosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
-	var list bmov1alpha1.BareMetalHostList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
-	}
-	return pointers(list.Items), nil
+	return hostsOf(ctx, s.client, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 }
 
 // LiveHosts returns all hosts of a namespace from the API server. A deleted Cluster releases its reservations only
 // once, and the cache may not show the last one yet.
 func (s *Store) LiveHosts(ctx context.Context, namespace string) ([]*bmov1alpha1.BareMetalHost, error) {
-	var list bmov1alpha1.BareMetalHostList
-	if err := s.live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
-	}
-	return pointers(list.Items), nil
+	return hostsOf(ctx, s.live, client.InNamespace(namespace))
 }
 
-func pointers(items []bmov1alpha1.BareMetalHost) []*bmov1alpha1.BareMetalHost {
-	hosts := make([]*bmov1alpha1.BareMetalHost, 0, len(items))
-	for i := range items {
-		hosts = append(hosts, &items[i])
+func hostsOf(ctx context.Context, reader client.Reader, options ...client.ListOption,
+) ([]*bmov1alpha1.BareMetalHost, error) {
+	var list bmov1alpha1.BareMetalHostList
+	if err := reader.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("listing BareMetalHosts: %w", err)
 	}
-	return hosts
+	hosts := make([]*bmov1alpha1.BareMetalHost, 0, len(list.Items))
+	for i := range list.Items {
+		hosts = append(hosts, &list.Items[i])
+	}
+	return hosts, nil
 }

@@ -42,10 +42,6 @@ func (p *pool) update(current *bmov1alpha1.BareMetalHost) (gained bool) {
 	return p.set(current.Namespace, current.Name, current)
 }
 
-func (p *pool) remove(gone *bmov1alpha1.BareMetalHost) (gained bool) {
-	return p.set(gone.Namespace, gone.Name, nil)
-}
-
 // set stores a host. Nil removes it.
 func (p *pool) set(namespace, name string, current *bmov1alpha1.BareMetalHost) (gained bool) {
 	r := p.rings[namespace]

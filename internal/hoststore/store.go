@@ -361,8 +361,8 @@ func (s *Store) affected(previous, current *bmov1alpha1.BareMetalHost) []string 
 // deleted drops the state of a deleted host and enqueues the machines that it was reserved for.
 func (s *Store) deleted(gone *bmov1alpha1.BareMetalHost) {
 	s.mu.Lock()
-	s.assumed.forget(client.ObjectKeyFromObject(gone))
-	gained := s.pool.remove(gone)
+	delete(s.assumed.hosts, client.ObjectKeyFromObject(gone))
+	gained := s.pool.set(gone.Namespace, gone.Name, nil)
 	var machines []string
 	if list := s.waitlists[gone.Namespace]; list != nil {
 		list.recordChange(gained)
