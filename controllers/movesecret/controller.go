@@ -19,11 +19,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -102,7 +104,7 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 		object := empty.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
 		err := r.Client.Get(ctx, req.NamespacedName, object)
 		if apierrors.IsNotFound(err) || (err == nil && infrav1.IsGoing(object)) {
-			cache.forget(req.NamespacedName)
+			cache.Delete(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		if err != nil {
@@ -110,6 +112,30 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 		}
 		return ctrl.Result{}, r.labelAll(ctx, object, cache)
 	}
+}
+
+// memory holds the Secrets of each object that move, so that a change of the object causes no requests for them. A
+// restart loses it. The periodic resync, which does not change the generation, bypasses it.
+type memory struct{ sync.Map }
+
+type known struct {
+	uid        types.UID
+	generation int64
+	moving     []string
+}
+
+// get returns the Secrets of an object that require no read.
+func (m *memory) get(object client.Object) []string {
+	stored, _ := m.Load(client.ObjectKeyFromObject(object))
+	last, _ := stored.(known)
+	if last.uid != object.GetUID() || last.generation == object.GetGeneration() {
+		return nil
+	}
+	return last.moving
+}
+
+func (m *memory) set(object client.Object, moving []string) {
+	m.Store(client.ObjectKeyFromObject(object), known{object.GetUID(), object.GetGeneration(), moving})
 }
 
 // labelAll labels the Secrets of an object. It ignores Secrets that do not exist. An error of one Secret does not stop

@@ -33,8 +33,8 @@ func TestMemory(t *testing.T) {
 			if diff := cmp.Diff(tc.want, cache.get(tc.in)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			cache.forget(client.ObjectKeyFromObject(tc.in))
-			if got := cache.get(tc.in); got != nil || len(cache.objects) != 0 {
+			cache.Delete(client.ObjectKeyFromObject(tc.in))
+			if got := cache.get(tc.in); got != nil {
 				t.Errorf("got %v for a forgotten object", got)
 			}
 		})
