@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -254,25 +253,16 @@ func (r *Reconciler) recordCreated(data *infrav1.Metal3Data, through api, name s
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.created == nil {
-		r.created = map[types.UID][]createdClaim{}
+		r.created = sets.New[createdClaim]()
 	}
-	if claim := (createdClaim{through.kind(), name}); !slices.Contains(r.created[data.UID], claim) {
-		r.created[data.UID] = append(r.created[data.UID], claim)
-	}
+	r.created.Insert(createdClaim{data.UID, through.kind(), name})
 }
 
 // dropCreated drops the record of a claim that the cache shows.
 func (r *Reconciler) dropCreated(data *infrav1.Metal3Data, through api, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := slices.DeleteFunc(r.created[data.UID], func(c createdClaim) bool {
-		return c == createdClaim{through.kind(), name}
-	})
-	if len(left) == 0 {
-		delete(r.created, data.UID)
-	} else {
-		r.created[data.UID] = left
-	}
+	r.created.Delete(createdClaim{data.UID, through.kind(), name})
 }
 
 // releaseAddresses deletes the claims of the data in both APIs.
@@ -325,10 +315,10 @@ func (r *Reconciler) each(
 // releaseUnseen deletes the claims that this process created and the cache has not shown. It reads them live.
 func (r *Reconciler) releaseUnseen(ctx context.Context, s *scope, through api) error {
 	r.mu.Lock()
-	unseen := slices.Clone(r.created[s.data.UID])
+	unseen := r.created.UnsortedList()
 	r.mu.Unlock()
 	for _, created := range unseen {
-		if created.api != through.kind() {
+		if created.data != s.data.UID || created.api != through.kind() {
 			continue
 		}
 		claim, _ := through.objects()

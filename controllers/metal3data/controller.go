@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -55,13 +56,16 @@ type Reconciler struct {
 
 	// created are the claims that the cache has not shown yet.
 	mu      sync.Mutex
-	created map[types.UID][]createdClaim
+	created sets.Set[createdClaim]
 
 	memory flow.Memory
 }
 
 // createdClaim is a claim of an address that this process created.
-type createdClaim struct{ api, name string }
+type createdClaim struct {
+	data      types.UID
+	api, name string
+}
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datas/status,verbs=patch
