@@ -196,7 +196,6 @@ func (r *Reconciler) facts(ctx context.Context, host *bmov1alpha1.BareMetalHost,
 	return facts, nil
 }
 
-// reportUnread emits an event after a failed read.
 func (r *Reconciler) reportUnread(host *bmov1alpha1.BareMetalHost, err error) {
 	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, "ReadFailed", "Move",
 		"What decides whether the host is paused or resumed cannot be read: %v", err)
@@ -234,7 +233,6 @@ func (r *Reconciler) announce(host *bmov1alpha1.BareMetalHost, step pivot.Step) 
 	}
 }
 
-// announcement is the event of a step.
 type announcement struct{ eventType, reason, note string }
 
 // announcements has the steps with an event. A Nudge has none, because the Metal3Cluster has one for all of its hosts.

@@ -99,7 +99,6 @@ func (s *Store) Tenant(ctx context.Context, current *bmov1alpha1.BareMetalHost) 
 	return s.inCluster(ctx, machine, Tenant{Joined: linked, Since: tenantSince(current, holder)})
 }
 
-// tenantSince returns Tenant.Since.
 func tenantSince(current *bmov1alpha1.BareMetalHost, holder *infrav1.Metal3Machine) time.Time {
 	image, created := pivot.ImageSince(current), holder.CreationTimestamp.Time
 	if image.After(created) || !image.IsZero() && pivot.OriginUID(current) != "" {

@@ -90,7 +90,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.write(ctx, current, clean)
 }
 
-// write writes a swept host and reports it.
 func (r *Reconciler) write(ctx context.Context, current, clean *bmov1alpha1.BareMetalHost) (ctrl.Result, error) {
 	_, err := r.Hosts.Write(ctx, current, clean)
 	switch {

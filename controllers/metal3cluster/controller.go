@@ -154,7 +154,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, nil
 }
 
-// route returns the stages of a reconcile.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.paused:

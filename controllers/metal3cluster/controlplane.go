@@ -243,7 +243,6 @@ func (s *scope) hadNodes() bool {
 	})
 }
 
-// nodesStatus returns the nodes for the status.
 func nodesStatus(seen *workload.ControlPlane) []infrav1.IronicNode {
 	nodes := make([]infrav1.IronicNode, 0, len(seen.Nodes))
 	for _, node := range seen.Nodes {

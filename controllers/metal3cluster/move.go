@@ -269,7 +269,6 @@ func (s *scope) withReads(after time.Duration) time.Duration {
 	return flow.Soonest(after, s.secretsExpire())
 }
 
-// partial returns an empty list of metadata.
 func partial(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
@@ -283,7 +282,6 @@ func clusterMatters(before, after *clusterv1.Cluster) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// list reads all objects of a kind in the namespace.
 func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList) error {
 	if err := r.Client.List(ctx, list, client.InNamespace(s.infra.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		gvk, _ := r.Client.GroupVersionKindFor(list)

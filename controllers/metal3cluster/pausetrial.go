@@ -190,7 +190,6 @@ func (p *pauseTrials) of(namespace string) *namespaceTrials {
 	return p.known[namespace]
 }
 
-// plan returns the hosts to try now.
 func (p *pauseTrials) plan(s *scope, now time.Time) []*bmov1alpha1.BareMetalHost {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -142,7 +142,6 @@ func (s *scope) awaitsNodes() bool {
 	return s.nodesPending && conditions.Has(s.infra, infrav1.ReadyForMoveCondition)
 }
 
-// setMoveInProgress reports the progress of a move.
 func setMoveInProgress(s *scope) {
 	if !s.reportsMove() {
 		return

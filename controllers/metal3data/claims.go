@@ -204,7 +204,6 @@ func ownerOf(data *infrav1.Metal3Data, claim client.Object) hostdata.Owner {
 	return hostdata.OwnedByOther
 }
 
-// create creates a claim that the data controls.
 func (r *Reconciler) create(
 	ctx context.Context, s *scope, through api, wanted hostdata.Claim,
 ) (outcome.Outcome, error) {

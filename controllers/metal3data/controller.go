@@ -178,7 +178,6 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 	}
 }
 
-// setStatus sets status.ready and status.errorMessage.
 func setStatus(s *scope, results flow.Results) {
 	if s.paused || !s.claimed() {
 		return

@@ -139,7 +139,6 @@ func (r *Reconciler) requests(ctx context.Context, of client.ObjectKey,
 
 func always(*infrav1.Metal3Data) bool { return true }
 
-// unrendered returns true for data that is not ready.
 func unrendered(data *infrav1.Metal3Data) bool { return !ptr.Deref(data.Status.Ready, false) }
 
 // valuesChange returns true for changes of the labels, annotations and owners of an object.

@@ -133,7 +133,6 @@ func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 		"Waiting for %s to be deleted. They are deleted with their Metal3Machines.", outcome.Names(users))), nil
 }
 
-// setStatus lists the indexes in use.
 func setStatus(s *scope, _ flow.Results) {
 	if s.paused {
 		return
@@ -168,7 +167,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// toTemplate requeues the template of a Metal3Data or a claim.
 func toTemplate(_ context.Context, object client.Object) []ctrl.Request {
 	return flow.Request(object.GetNamespace(), hostdata.TemplateOf(object))
 }

@@ -161,7 +161,6 @@ func (s *scope) hostIsLost() bool {
 	return s.host == nil && s.machine.Spec.ProviderID != "" && host.Recorded(s.machine) != ""
 }
 
-// reportLostHost reports why the machine has no host.
 func (r *Reconciler) reportLostHost(_ context.Context, s *scope) (outcome.Outcome, error) {
 	name := host.Recorded(s.machine)
 	what := fmt.Sprintf("BareMetalHost %s no longer exists. Restore it", name)

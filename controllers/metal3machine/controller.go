@@ -179,7 +179,6 @@ func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 	return stages
 }
 
-// release returns the stages of a machine that is being deleted.
 func (r *Reconciler) release(s *scope) []flow.Stage[*scope] {
 	return []flow.Stage[*scope]{
 		deleting.Stage(r.releaseHost),

@@ -80,7 +80,6 @@ func (r *Reconciler) requireSecrets(ctx context.Context, s *scope) (outcome.Outc
 	return outcome.Done(), nil
 }
 
-// waitForData waits for the rendered Secrets.
 func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if _, _, ready := dataSecrets(s); ready {
 		return outcome.Done(), nil

@@ -92,7 +92,6 @@ func (r *Reconciler) addHosts(ctx context.Context, s *scope, facts *host.NodeFac
 	return nil
 }
 
-// otherHosts returns the UIDs that belong to other hosts.
 func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([]string, error) {
 	var others []string
 	for _, uid := range uids {

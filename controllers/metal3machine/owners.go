@@ -18,7 +18,6 @@ import (
 // cluster causes an event.
 const secretDelay = 30 * time.Second
 
-// waitForOwner waits for the Machine and its Cluster.
 func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome.Outcome, error) {
 	switch {
 	case s.owner == nil:

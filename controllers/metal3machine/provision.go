@@ -49,7 +49,6 @@ func (r *Reconciler) writeHost(ctx context.Context, s *scope, claim host.Claim) 
 	return r.Hosts.Write(ctx, s.host, desired)
 }
 
-// progress waits for BMO to provision the host.
 func progress(s *scope, stored *bmov1alpha1.BareMetalHost) outcome.Outcome {
 	s.host = stored
 	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {

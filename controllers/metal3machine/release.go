@@ -23,7 +23,6 @@ import (
 // controlPlaneGroup is the API group of control-plane providers.
 const controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
-// releaseHost releases the host of a machine that is being deleted.
 func (r *Reconciler) releaseHost(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	reserve, err := r.reservation(ctx, s)
 	if err != nil {

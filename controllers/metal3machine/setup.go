@@ -310,7 +310,6 @@ func ofCluster(object client.Object, cluster string) bool {
 	return object.GetLabels()[clusterv1.ClusterNameLabel] == cluster
 }
 
-// machines returns requests for the machines of a list.
 func (r *Reconciler) machines(ctx context.Context, options ...client.ListOption) []ctrl.Request {
 	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineList{}, options...)
 }

@@ -52,7 +52,6 @@ var (
 	}
 )
 
-// conditions returns the conditions of a machine, in their order.
 func (s *scope) conditions() []condition {
 	all := []condition{associated, dataReady, provisioned, linked, deleting}
 	if s.labelPrefixes() != "" {

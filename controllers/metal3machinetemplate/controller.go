@@ -172,7 +172,6 @@ func reportCapacity(_ context.Context, s *scope) (outcome.Outcome, error) {
 	}
 }
 
-// setStatus sets the capacity.
 func setStatus(s *scope, results flow.Results) {
 	if _, known := results.Of(infrav1.ReadyCondition); s.paused || !known || results[infrav1.ReadyCondition].Err != nil {
 		return
@@ -225,7 +224,6 @@ func machineToTemplate(_ context.Context, object client.Object) []ctrl.Request {
 	return requests
 }
 
-// toTemplates requeues all templates of the namespace.
 func (r *Reconciler) toTemplates(ctx context.Context, object client.Object) []ctrl.Request {
 	return flow.Requests(ctx, r.Client, &infrav1.Metal3MachineTemplateList{}, client.InNamespace(object.GetNamespace()))
 }

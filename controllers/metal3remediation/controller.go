@@ -130,7 +130,6 @@ func (r *Reconciler) isFiltered(s *scope) bool {
 	}
 }
 
-// route returns the stages of a reconcile.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
 	case s.isStopped():

@@ -25,7 +25,6 @@ func RegisterMetrics(reader client.Reader) error {
 	return metrics.Register(tries, replacements, metrics.Collector(reader, remediationsGauge()))
 }
 
-// remediationsGauge counts the cached remediations.
 func remediationsGauge() metrics.Gauge {
 	return metrics.Gauge{
 		Name: "metal3_remediations", Help: "Metal3Remediations by namespace, phase and reason of the condition Ready.",

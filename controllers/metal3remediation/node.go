@@ -13,7 +13,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// fenceNode fences the Node of a powered-off host.
 func (r *Reconciler) fenceNode(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	node, err := r.readNode(ctx, s)
 	if err != nil || node == nil {
@@ -103,7 +102,6 @@ func (r *Reconciler) watchNode(ctx context.Context, s *scope) (*corev1.Node, err
 	return r.readNode(ctx, s)
 }
 
-// unfence removes the fence.
 func (r *Reconciler) unfence(ctx context.Context, s *scope, node *corev1.Node) error {
 	desired := node
 	switch s.record.Fence {

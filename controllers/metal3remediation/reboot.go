@@ -184,13 +184,11 @@ func (s *scope) waitForConnection(now time.Time) outcome.Outcome {
 	).WithAfter(min(left, pollInterval))
 }
 
-// wait starts the wait for the Node.
 func (r *Reconciler) wait(ctx context.Context, s *scope) error {
 	s.record.Phase = infrav1.RemediationWaiting
 	return s.save(ctx)
 }
 
-// powerOn powers the host on.
 func (r *Reconciler) powerOn(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if err := r.write(ctx, s, remediation.PowerOn(s.host)); err != nil {
 		return outcome.Done(), err
@@ -213,7 +211,6 @@ func (s *scope) waitForPower(reason, goal string) outcome.Outcome {
 	return outcome.Waiting(reason, message)
 }
 
-// write stores a host.
 func (r *Reconciler) write(ctx context.Context, s *scope, desired *bmov1alpha1.BareMetalHost) error {
 	stored, err := r.Hosts.Write(ctx, s.host, desired)
 	if err == nil {

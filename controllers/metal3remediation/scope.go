@@ -144,7 +144,6 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	return err
 }
 
-// subject returns the objects of the remediation.
 func (s *scope) subject() remediation.Subject {
 	return remediation.Subject{
 		Owner: s.owner, OwnerName: remediation.MachineOf(s.request), ClusterFound: s.cluster != nil,

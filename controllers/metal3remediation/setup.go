@@ -106,7 +106,6 @@ func (r *Reconciler) ofHost(ctx context.Context, current *bmov1alpha1.BareMetalH
 	return r.ofMetal3Machine(ctx, machine)
 }
 
-// ofOwner returns the remediations of a Machine.
 func (r *Reconciler) ofOwner(ctx context.Context, namespace, machine string) []ctrl.Request {
 	return flow.Requests(ctx, r.Client, &infrav1.Metal3RemediationList{}, client.InNamespace(namespace),
 		client.MatchingFields{machineIndex: machine})

@@ -35,7 +35,6 @@ var (
 	}
 )
 
-// announce returns the Announcement for Metal3Remediations.
 func announce() flow.Announcement {
 	return flow.Milestones([]string{infrav1.ReadyCondition, clusterv1.NotPausedReason}, []string{
 		infrav1.InvalidStrategyReason, infrav1.MachineMissingReason, infrav1.Metal3MachineMissingReason,

@@ -60,14 +60,12 @@ func newAssumeCache() assumeCache {
 	return assumeCache{clock: clock.RealClock{}, hosts: map[Key]facts{}, pauses: map[Key]pause{}}
 }
 
-// store stores the facts about a host.
 func (a *assumeCache) store(key Key, known facts) {
 	if a.hosts[key] = known; !known.isAssumed() && known.outdated == "" && len(known.refusals) == 0 {
 		delete(a.hosts, key)
 	}
 }
 
-// candidate returns a host as a candidate for a machine.
 func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
 	known := a.hosts[client.ObjectKeyFromObject(current)]
 	outdated := current.ResourceVersion != "" && known.outdated == current.ResourceVersion

@@ -47,7 +47,6 @@ type waitlist struct {
 	shortages map[request]shortage
 }
 
-// waiter is one machine.
 type waiter struct {
 	wanted host.Wanted
 
@@ -152,13 +151,11 @@ func position(waiters []*waiter, first uint64) (at int, found bool) {
 	})
 }
 
-// inserted returns the waiters with another one.
 func inserted(waiters []*waiter, next *waiter) []*waiter {
 	at, _ := position(waiters, next.first)
 	return slices.Insert(waiters, at, next)
 }
 
-// removed returns the waiters without one of them.
 func removed(waiters []*waiter, gone *waiter) []*waiter {
 	if at, found := position(waiters, gone.first); found {
 		return slices.Delete(waiters, at, at+1)
