@@ -64,10 +64,7 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c), Clock: clock.RealClock{}}
 	want := outcome.Waiting(infrav1.AssociationFailedReason, "4 hosts: 3 refused by the API server "+
 		"(baremetalhosts.metal3.io is forbidden: denied by a policy), 1 not available yet")
-	pass, err := flow.Reporter{Client: c}.Begin(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := flow.Reporter{Client: c}.Begin(machine)
 	s := complete(func(s *scope) { s.machine, s.pass = machine, pass })
 	got, err := r.claimHost(ctx, s)
 	if got.After <= 0 || got.After > time.Second {

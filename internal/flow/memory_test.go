@@ -22,10 +22,7 @@ func TestMemory(t *testing.T) {
 		t.Error("an object that was never written is behind")
 	}
 	machine := w.stored()
-	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
 	annotate(machine, "key")
 	if _, err := pass.End(context.Background(), outcome.Done(), nil, addresses(machine)); err != nil {
 		t.Fatal(err)
@@ -78,10 +75,7 @@ func TestMemoryOfADeletedObject(t *testing.T) {
 	}
 	machine := w.stored()
 	old := machine.DeepCopy()
-	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
 	controllerutil.RemoveFinalizer(machine, ours)
 	if _, err := pass.End(ctx, outcome.Done(), nil, func() {}); err != nil {
 		t.Fatal(err)
@@ -116,10 +110,7 @@ func TestMemoryEndsForAnOlderAPIServer(t *testing.T) {
 func saveOwn(t *testing.T, w *world, memory *flow.Memory) {
 	t.Helper()
 	machine := w.stored()
-	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
 	annotate(machine, "key")
 	if err := pass.Save(context.Background()); err != nil {
 		t.Fatal(err)

@@ -67,12 +67,9 @@ type Pass struct {
 func (p *Pass) Stored() bool { return p.stored }
 
 // Begin starts a pass. The caller must own the object: cached objects are read-only.
-func (r Reporter) Begin(object Object) (*Pass, error) {
-	before, err := duplicate(object)
-	if err != nil {
-		return nil, err
-	}
-	return &Pass{reporter: r, object: object, before: before, saved: before}, nil
+func (r Reporter) Begin(object Object) *Pass {
+	before := duplicate(object)
+	return &Pass{reporter: r, object: object, before: before, saved: before}
 }
 
 // Save writes metadata and spec now, for a stage that requires them to be stored. End writes the status.
@@ -90,8 +87,8 @@ func (p *Pass) Save(ctx context.Context) error {
 		return fmt.Errorf("writing %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 	}
 	p.adopt(stored, p.object)
-	p.saved, err = duplicate(p.object)
-	return err
+	p.saved = duplicate(p.object)
+	return nil
 }
 
 // End calls report to set the conditions, writes the changes and emits events. It returns the error of the reconcile
@@ -232,12 +229,9 @@ func (p *Pass) mainPatch() ([]byte, error) {
 // statusPatch returns the merge patch of the status, or nil if there is no change.
 func (p *Pass) statusPatch() ([]byte, error) { return difference(p.before, p.object, statusOf) }
 
-func duplicate(object Object) (Object, error) {
-	copied, ok := object.DeepCopyObject().(Object)
-	if !ok {
-		return nil, fmt.Errorf("copying %T: the copy is of another type", object)
-	}
-	return copied, nil
+func duplicate(object Object) Object {
+	copied, _ := object.DeepCopyObject().(Object) // A copy has the same type.
+	return copied
 }
 
 func (p *Pass) emit() {

@@ -110,11 +110,7 @@ func (w *world) begin() *infrav1.Metal3Machine {
 	reporter := flow.Reporter{
 		Client: w.Client, Recorder: flow.NewRecorder(w.events), Announce: flow.Milestones(nil, []string{"Trouble"}),
 	}
-	pass, err := reporter.Begin(machine)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.pass = pass
+	w.pass = reporter.Begin(machine)
 	return machine
 }
 
@@ -559,10 +555,7 @@ func TestPassEventsFitIntoTheirLimit(t *testing.T) {
 func TestPassWithoutAnnouncement(t *testing.T) {
 	w := newWorld(t)
 	machine := w.stored()
-	pass, err := flow.Reporter{Client: w.Client, Recorder: w.events}.Begin(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := flow.Reporter{Client: w.Client, Recorder: w.events}.Begin(machine)
 	ready(machine, metav1.ConditionTrue, "Fine", "")
 	if _, err := pass.End(context.Background(), outcome.Done(), nil, nothing); err != nil {
 		t.Fatal(err)

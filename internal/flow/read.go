@@ -54,8 +54,7 @@ func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object)
 	case r.Memory.Behind(object):
 		return nil, Behind, nil
 	}
-	pass, err := r.Begin(object)
-	return pass, Present, err
+	return r.Begin(object), Present, nil
 }
 
 // Find reads an object. It returns nil after an error, and if the object does not exist or the name is empty.
