@@ -38,7 +38,11 @@ type management struct {
 	server     *env.Server
 	source     components.Source
 	clusterctl components.Clusterctl
-	processes  []*managers.Process
+
+	// published is a clusterctl that finds only CAPM3. Empty if the cluster starts with this provider.
+	published components.Clusterctl
+
+	processes []*managers.Process
 
 	// release is the folder of the release under test. Without one, missing is the error.
 	release string

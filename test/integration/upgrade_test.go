@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,18 +16,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/managers"
 )
 
 const (
 	// shapedVersion is the version of the release that replaces a true release of CAPM3.
 	shapedVersion = "v1.14.0"
+
+	// shapedMinor is the last series in the metadata of that release.
+	shapedMinor = 14
 
 	// shapedImage is the image of CAPM3's manager in that release.
 	shapedImage = "quay.io/metal3-io/cluster-api-provider-metal3:" + shapedVersion
@@ -37,7 +43,8 @@ const (
 
 // startWithEarlier starts a management cluster whose repository has three releases: CAPM3, the release under test, and a
 // copy of it with the next version. CAPM3_RELEASE names a true release of CAPM3. Without it, the specs write a release
-// that has what clusterctl reads: the namespace, CRDs and Deployment of CAPM3, without programs.
+// that has what clusterctl reads: the namespace, CRDs and Deployment of CAPM3, without programs. A second repository has
+// CAPM3 alone, as clusterctl finds it without a configuration.
 func (m *management) startWithEarlier(ctx context.Context) {
 	GinkgoHelper()
 	root, err := binaries.Root()
@@ -53,6 +60,10 @@ func (m *management) startWithEarlier(ctx context.Context) {
 	next := filepath.Join(folder, nextVersion)
 	writeNext(release, next)
 	m.start(ctx, m.capm3, next)
+	config, err := m.source.WriteRepository(ctx, components.Repository{Folder: GinkgoT().TempDir(), Release: m.capm3})
+	Expect(err).NotTo(HaveOccurred())
+	m.published = m.clusterctl
+	m.published.Config = config
 }
 
 const (
@@ -99,9 +110,22 @@ func writeShaped(release, folder string) {
 		shaped.WriteString("---\n" + string(text))
 	}
 	Expect(os.WriteFile(filepath.Join(folder, componentsFile), shaped.Bytes(), 0o600)).To(Succeed())
-	metadata, err := os.ReadFile(filepath.Join(release, metadataFile))
+	writeShapedMetadata(release, folder)
+}
+
+// writeShapedMetadata writes the metadata of a release without the series that CAPM3 does not have.
+func writeShapedMetadata(release, folder string) {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(release, metadataFile))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(filepath.Join(folder, metadataFile), metadata, 0o600)).To(Succeed())
+	var metadata clusterctlv1.Metadata
+	Expect(yaml.Unmarshal(content, &metadata)).To(Succeed())
+	metadata.ReleaseSeries = slices.DeleteFunc(metadata.ReleaseSeries, func(series clusterctlv1.ReleaseSeries) bool {
+		return series.Minor > shapedMinor
+	})
+	content, err = yaml.Marshal(metadata)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(folder, metadataFile), content, 0o600)).To(Succeed())
 }
 
 // shapeDefinition removes spec.ironic and the conversion webhook from a CRD. CAPM3 has no spec.ironic, and no program
@@ -147,7 +171,7 @@ func describeUpgrade(m *management) {
 	It("is upgraded by clusterctl", func(ctx context.Context) {
 		plan := m.run(ctx, "upgrade", "plan")
 		Expect(plan).To(ContainSubstring(nextVersion))
-		m.run(ctx, documented(m.server.Root(), "Replace", filepath.Base(m.release))...)
+		m.follow(ctx, "Replace", filepath.Base(m.release))
 		Expect(m.providers(ctx)).To(ContainElement("infrastructure-metal3"))
 	})
 
@@ -206,7 +230,7 @@ func describeUpgrade(m *management) {
 
 	It("is replaced by CAPM3 again, with the command of the document", func(ctx context.Context) {
 		m.endManagers(ctx)
-		m.run(ctx, documented(m.server.Root(), "Return to CAPM3", filepath.Base(m.capm3))...)
+		m.follow(ctx, "Return to CAPM3", filepath.Base(m.capm3))
 		Expect(m.installedVersion(ctx)).To(Equal(filepath.Base(m.capm3)))
 		Expect(m.managerImage(ctx)).To(HavePrefix("quay.io/metal3-io/"))
 		for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
@@ -274,18 +298,24 @@ var (
 	versionInIt    = regexp.MustCompile(`metal3:v\S+`)
 )
 
-// documented returns the arguments of clusterctl upgrade apply in a section of docs/migration-from-capm3.md, with the
-// version that these specs use. It omits --config, because these specs have a repository of their own.
-func documented(root, section, version string) []string {
+// follow runs clusterctl upgrade apply of a section of docs/migration-from-capm3.md, with the version that these specs use.
+// A command without --config finds only the releases of CAPM3.
+func (m *management) follow(ctx context.Context, section, version string) {
 	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join(root, "docs", "migration-from-capm3.md"))
+	content, err := os.ReadFile(filepath.Join(m.server.Root(), "docs", "migration-from-capm3.md"))
 	Expect(err).NotTo(HaveOccurred())
 	_, text, found := strings.Cut(string(content), "\n## "+section+"\n")
 	Expect(found).To(BeTrue(), "the document has no section %s", section)
 	text, _, _ = strings.Cut(text, "\n## ")
 	match := upgradeCommand.FindStringSubmatch(text)
 	Expect(match).NotTo(BeNil(), "section %s has no clusterctl upgrade apply", section)
-	command := strings.Replace(match[1], "--config clusterctl.yaml ", "", 1)
+	clusterctl := m.published
+	before, after, isConfigured := strings.Cut(match[1], " --config clusterctl.yaml")
+	if isConfigured {
+		clusterctl = m.clusterctl
+	}
+	command := before + after
 	Expect(versionInIt.MatchString(command)).To(BeTrue(), "%s names no version", command)
-	return strings.Fields(versionInIt.ReplaceAllString(command, "metal3:"+version))
+	_, err = clusterctl.Run(ctx, strings.Fields(versionInIt.ReplaceAllString(command, "metal3:"+version))...)
+	Expect(err).NotTo(HaveOccurred())
 }
