@@ -207,6 +207,15 @@ func describeUpgrade(m *management) {
 		}
 	}, NodeTimeout(buildPatience))
 
+	It("is not upgraded without the configuration, as the troubleshooting explains", func(ctx context.Context) {
+		const problem = "for the provider capm3-system/infrastructure-metal3 does not match any release series"
+		_, err := m.published.Run(ctx, "upgrade", "plan")
+		Expect(err).To(MatchError(ContainSubstring(problem)))
+		page, err := os.ReadFile(filepath.Join(m.server.Root(), "docs", "troubleshooting.md"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Contains(string(page), problem)).To(BeTrue())
+	})
+
 	It("is upgraded to the next version, and keeps all objects", func(ctx context.Context) {
 		// The Deployments have no pods on this server. A process replaces them.
 		m.endManagers(ctx)
