@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -136,7 +137,7 @@ func TestCheck(t *testing.T) {
 		},
 		"LostHost": {
 			whole(func(s *subject) { s.Host, s.LostHost = nil, "host" }), true, infrav1.HostMissingReason,
-			"BareMetalHost host no longer exists, and no MachineHealthCheck reports Machine m as unhealthy. Restore the host",
+			"BareMetalHost host was deleted, and no MachineHealthCheck reports Machine m as unhealthy. Restore the host",
 		},
 		"Withheld": {whole(func(s *subject) { s.Withheld = "is paused" }), false, infrav1.HostWithheldReason, "BareMetalHost host is paused"},
 		"NotReported": {
@@ -179,6 +180,45 @@ func TestIsLost(t *testing.T) {
 			}
 			tc.edit(&in)
 			if got := remediation.IsLost(in); got != tc.want {
+				t.Errorf("got %t: %s", got, tc.reason)
+			}
+		})
+	}
+}
+
+func TestIsReplaced(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		edit   func(*bmov1alpha1.BareMetalHost, *infrav1.Metal3Machine)
+		want   bool
+	}{
+		"Replaced": {"a user created it for other hardware", func(*bmov1alpha1.BareMetalHost, *infrav1.Metal3Machine) {}, true},
+		"Consumed": {"another machine has it", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{Name: "another"}
+		}, false},
+		"Image": {"it may run the system of the machine", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+			host.Spec.Image = &bmov1alpha1.Image{}
+		}, false},
+		"DeployStep": {"it may run the system of the machine", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+			host.Spec.CustomDeploy = &bmov1alpha1.CustomDeploy{}
+		}, false},
+		"Recorded": {"a machine claimed it", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+			host.Annotations = map[string]string{infrav1.ReleaseAnnotation: "{}"}
+		}, false},
+		"SameAge": {"the machine may have claimed it", func(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine) {
+			host.CreationTimestamp = machine.CreationTimestamp
+		}, false},
+		"NoProviderID": {"the machine waits for this host", func(_ *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = ""
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			host, machine := &bmov1alpha1.BareMetalHost{}, &infrav1.Metal3Machine{}
+			machine.CreationTimestamp, host.CreationTimestamp = metav1.Unix(1, 0), metav1.Unix(2, 0)
+			machine.Spec.ProviderID = "metal3://n/host/m"
+			tc.edit(host, machine)
+			if got := remediation.IsReplaced(host, machine); got != tc.want {
 				t.Errorf("got %t: %s", got, tc.reason)
 			}
 		})

@@ -26,7 +26,8 @@ type Subject struct {
 	// Unhealthy says that a MachineHealthCheck reports the Machine as unhealthy.
 	Unhealthy bool
 
-	// LostHost is the name of the recorded host of the Metal3Machine, if the API server has no such host. Empty otherwise.
+	// LostHost is the name of the recorded host of the Metal3Machine, if the API server has no such host, or a host for
+	// which IsReplaced is true. Empty otherwise.
 	LostHost string
 
 	// Withheld is the reason why BMO does not act on the host. Empty if it does.
@@ -63,7 +64,7 @@ func Check(subject Subject) outcome.Outcome {
 				"replace it.", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name))
 	case subject.Host == nil && subject.LostHost != "":
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
-			"BareMetalHost %s no longer exists, and no MachineHealthCheck reports Machine %s as unhealthy. Restore the host, "+
+			"BareMetalHost %s was deleted, and no MachineHealthCheck reports Machine %s as unhealthy. Restore the host, "+
 				"or delete the Machine to replace it.", subject.LostHost, owner.Name))
 	case subject.Host == nil:
 		return outcome.Blocked(infrav1.HostMissingReason, fmt.Sprintf(
@@ -90,13 +91,27 @@ func withoutOwner(name string) outcome.Outcome {
 //	Machine or Cluster missing or being deleted     no: there is nothing to replace
 //	Metal3Machine missing                           no: its host is not known
 //	a host with the Metal3Machine as consumer       no: it is rebooted
-//	recorded host exists                            no: another machine has it, or its consumer was removed
+//	recorded host exists, unless IsReplaced         no: another machine has it, or its consumer was removed
 //	no recorded host                                no: the Metal3Machine may still claim one
 //	Machine is healthy, or has no health check      no: it runs on, and the host may be restored
 //	anything else                                   yes
 func IsLost(subject Subject) bool {
 	return subject.Owner != nil && subject.Owner.DeletionTimestamp.IsZero() && subject.ClusterFound &&
 		subject.Machine != nil && subject.Host == nil && subject.LostHost != "" && subject.Unhealthy
+}
+
+// IsReplaced returns true if a user deleted the recorded host of a machine, and created a host with the same name, for
+// example with the BMC of new hardware. The first row that fits counts.
+//
+//	seen                                                          replaced
+//	a consumer, an image, a deploy step or a record of a claim    no: it may be the host of the machine
+//	the host is not younger than the Metal3Machine                no: it may be the host of the machine
+//	the Metal3Machine has no provider ID                          no: it may still claim the host
+//	anything else                                                 yes
+func IsReplaced(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine) bool {
+	_, claimed := host.Annotations[infrav1.ReleaseAnnotation]
+	used := claimed || host.Spec.ConsumerRef != nil || host.Spec.Image != nil || host.Spec.CustomDeploy != nil
+	return !used && machine.CreationTimestamp.Before(&host.CreationTimestamp) && machine.Spec.ProviderID != ""
 }
 
 // IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it.

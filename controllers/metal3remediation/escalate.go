@@ -52,13 +52,13 @@ func (r *Reconciler) replace(ctx context.Context, s *scope) (outcome.Outcome, er
 	if err := s.save(ctx); err != nil {
 		return outcome.Done(), err
 	}
-	cause := fmt.Sprintf("BareMetalHost %s of the Machine no longer exists", s.lostHost)
+	cause := fmt.Sprintf("BareMetalHost %s of the Machine was deleted", s.lostHost)
 	if err := r.markMachine(ctx, s, cause); err != nil {
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.HostMissingReason, fmt.Sprintf(
-		"BareMetalHost %s no longer exists. Waiting for the owner of Machine %s to replace it. If the owner does not, "+
-			"delete the Machine.", s.lostHost, s.owner.Name)), nil
+		"BareMetalHost %s was deleted. Waiting for the owner of Machine %s to replace it. If the owner does not, delete "+
+			"the Machine.", s.lostHost, s.owner.Name)), nil
 }
 
 // markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with

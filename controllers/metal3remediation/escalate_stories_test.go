@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
@@ -115,11 +116,11 @@ func describeEscalations(s *suite) {
 
 		w.changeHost(ctx, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
 		w.eventually(ctx, infrav1.HostRebootedCondition,
-			stage.IsFalseBecause(infrav1.HostMissingReason, "BareMetalHost host no longer exists. Waiting for the owner of Machine machine"))
+			stage.IsFalseBecause(infrav1.HostMissingReason, "BareMetalHost host was deleted. Waiting for the owner of Machine machine"))
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
 		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue())
 		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
-			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host of the Machine no longer exists")))
+			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host of the Machine was deleted")))
 	})
 
 	It("reboots a host that was restored", func(ctx context.Context) {
@@ -129,13 +130,32 @@ func describeEscalations(s *suite) {
 		w.remove(ctx, host)
 		w.start()
 		w.remediate(ctx)
-		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "no longer exists"))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.HostMissingReason, "was deleted"))
 		host.ResourceVersion, host.UID = "", ""
 		w.create(ctx, host)
 		w.operate(ctx)
 		w.done(ctx)
 		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationWaiting))
 		Expect(w.host(ctx, Default).Annotations).NotTo(HaveKey(infrav1.UnhealthyAnnotation))
+	})
+
+	It("marks the Machine for replacement if its host was deleted, and created again for other hardware", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		machine := &infrav1.Metal3Machine{}
+		stage.Change(ctx, w.client, w.key(name), machine, func(machine *infrav1.Metal3Machine) {
+			machine.Spec.ProviderID = w.owner(ctx, Default).Spec.ProviderID
+		})
+		w.remove(ctx, w.host(ctx, Default))
+		Eventually(time.Now).Should(BeTemporally(">=", machine.CreationTimestamp.Add(time.Second)))
+		Expect(build.CreateHost(ctx, w.client, build.Host(hostName, build.InNamespace(w.namespace)))).To(Succeed())
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.HostRebootedCondition,
+			stage.IsFalseBecause(infrav1.HostMissingReason, "BareMetalHost host was deleted. Waiting for the owner of Machine machine"))
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationDeletingMachine))
+		Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, Default))).To(BeTrue())
+		Expect(w.host(ctx, Default).Annotations).To(BeEmpty())
 	})
 
 	It("does not mark a Machine whose host belongs to another machine", func(ctx context.Context) {

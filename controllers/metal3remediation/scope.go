@@ -49,7 +49,7 @@ type scope struct {
 	// host is the host with the Metal3Machine as consumer. Nil if there is none.
 	host *bmov1alpha1.BareMetalHost
 
-	// lostHost is the name of the recorded host if it does not exist. Empty otherwise.
+	// lostHost is the name of the recorded host if it was deleted. Empty otherwise.
 	lostHost string
 }
 
@@ -138,7 +138,7 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	}
 	recorded := host.Recorded(s.machine)
 	existing, err := flow.Find[bmov1alpha1.BareMetalHost](ctx, r.Live, s.named(recorded))
-	if err == nil && existing == nil {
+	if err == nil && (existing == nil || remediation.IsReplaced(existing, s.machine)) {
 		s.lostHost = recorded
 	}
 	return err
