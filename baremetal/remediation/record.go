@@ -103,26 +103,36 @@ type Progress struct {
 	// Unhealthy says that a MachineHealthCheck reports the Machine as unhealthy.
 	Unhealthy bool
 
+	// Grace is the time for which the try continues after its timeout.
+	Grace time.Duration
+
+	// Since is when this manager began to reconcile.
+	Since time.Time
+
 	Now time.Time
 }
 
 // Next returns the record for this time, and the time until it changes. Zero means until an event.
 //
-//	phase               timeout   Machine     retries   next
-//	none                                                the first try begins
-//	Running, Waiting    before                          the try continues
-//	Running, Waiting    after     healthy               the try continues: the MachineHealthCheck ends the remediation
-//	Running, Waiting    after     unhealthy   left      the next try begins
-//	Running, Waiting    after     unhealthy   none      Deleting machine
-//	Deleting machine                                    stays
+//	phase               timeout       Machine     retries   next
+//	none                                                    the first try begins
+//	Running, Waiting    before        any                   the try continues
+//	Running, Waiting    after         healthy               the try continues: its MachineHealthCheck ends it
+//	Running, Waiting    before Since  unhealthy             the time of the try begins again: no manager ran at its end
+//	Running, Waiting    in Grace      unhealthy             the try continues
+//	Running, Waiting    after both    unhealthy   left      the next try begins
+//	Running, Waiting    after both    unhealthy   none      Deleting machine
+//	Deleting machine                                        stays
 func Next(progress Progress) (Record, time.Duration) {
 	record, timeout := progress.Record, progress.Limits.Timeout
 	switch {
 	case record.Phase == infrav1.RemediationDeletingMachine:
 		return record, 0
 	case record.Phase == "":
-	case record.Left(timeout, progress.Now) > 0 || !progress.Unhealthy:
-		return record, record.Left(timeout, progress.Now)
+	case progress.Unhealthy && record.LastRemediated != nil && record.Left(timeout, progress.Since) == 0:
+		return record.Resumed(progress.Now), timeout
+	case record.Left(timeout+progress.Grace, progress.Now) > 0 || !progress.Unhealthy:
+		return record, record.Left(timeout+progress.Grace, progress.Now)
 	case record.RetryCount >= progress.Limits.Retries:
 		record.Phase = infrav1.RemediationDeletingMachine
 		return record, 0

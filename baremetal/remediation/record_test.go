@@ -94,6 +94,8 @@ func TestNext(t *testing.T) {
 		record    remediation.Record
 		now       int64
 		unhealthy bool
+		grace     time.Duration
+		since     int64
 		want      remediation.Record
 		after     time.Duration
 	}{
@@ -117,19 +119,38 @@ func TestNext(t *testing.T) {
 			reason: "the strategy may change", record: try(running, 7, 1000), now: 1600, unhealthy: true, want: try(gone, 7, 1000),
 		},
 		"Healthy": {reason: "the MachineHealthCheck deletes the remediation", record: try(waiting, 2, 1000), now: 9999, want: try(waiting, 2, 1000)},
+		"Grace": {
+			reason: "the report of the MachineHealthCheck may be outdated", record: try(waiting, 2, 1000), now: 1600, unhealthy: true,
+			grace: timeout, want: try(waiting, 2, 1000), after: timeout,
+		},
+		"GraceEnds": {
+			reason: "the Machine is unhealthy for another reason than its Node", record: try(waiting, 2, 1000), now: 2200, unhealthy: true,
+			grace: timeout, want: try(gone, 2, 1000),
+		},
+		"Outage": {
+			reason: "nothing happened to the host while no manager ran", record: try(running, 2, 1000), now: 1701, unhealthy: true,
+			since: 1600, want: try(running, 2, 1701), after: timeout,
+		},
+		"ShortOutage": {
+			reason: "the manager ran at the timeout", record: try(running, 2, 1000), now: 1701, unhealthy: true,
+			since: 1599, want: try(gone, 2, 1000),
+		},
+		"HealthyAfterOutage": {
+			reason: "the Node must not count as down again", record: try(waiting, 2, 1000), now: 1701, since: 1700, want: try(waiting, 2, 1000),
+		},
 		"Escalated": {
 			reason: "only the owner acts now", record: try(gone, 2, 1000), now: 9999, unhealthy: true, want: try(gone, 2, 1000),
 		},
 		"NoTime": {
 			reason: "a record without a time counts as timed out", record: remediation.Record{Phase: waiting}, now: 1000, unhealthy: true,
-			want: remediation.Record{Phase: running, RetryCount: 1, LastRemediated: at(1000)}, after: timeout,
+			since: 1000, want: remediation.Record{Phase: running, RetryCount: 1, LastRemediated: at(1000)}, after: timeout,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, after := remediation.Next(remediation.Progress{
 				Record: tc.record, Limits: remediation.Limits{Retries: 2, Timeout: timeout}, Unhealthy: tc.unhealthy,
-				Now: time.Unix(tc.now, 0),
+				Grace: tc.grace, Since: time.Unix(tc.since, 0), Now: time.Unix(tc.now, 0),
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want +got:\n%s", tc.reason, diff)

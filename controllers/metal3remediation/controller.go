@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,10 @@ type Reconciler struct {
 	// suspended are the remediations with a stopped timeout. A new manager finds them again.
 	suspended sync.Map
 
+	// since is when this manager began to reconcile. begin sets it once.
+	since time.Time
+	begin sync.Once
+
 	turns  turns
 	memory flow.Memory
 }
@@ -85,6 +90,7 @@ type Reconciler struct {
 
 // Reconcile reconciles one Metal3Remediation.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.begin.Do(func() { r.since = r.Clock.Now() })
 	request := &infrav1.Metal3Remediation{}
 	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
 	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
@@ -145,6 +151,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 		return []flow.Stage[*scope]{
 			rebooted.Stage(r.renew),
 			rebooted.Stage(r.suspending(r.checkFacts)),
+			rebooted.Stage(r.extend),
 			rebooted.Stage(r.protectTry),
 			rebooted.Stage(r.advance),
 			rebooted.Stage(r.escalate),

@@ -2,18 +2,22 @@ package metal3remediation_test
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/collections"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -184,6 +188,46 @@ func describeEscalations(s *suite) {
 		Consistently(answer).Should(Succeed())
 	})
 
+	It("waits for the MachineHealthCheck as long again if the Node is ready at the timeout", func(ctx context.Context) {
+		w := s.world(ctx)
+		muted := &atomic.Bool{}
+		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes { return mutedNodes{nodes, muted} }
+		w.machine(ctx)
+		w.operate(ctx)
+		w.start()
+		w.remediate(ctx)
+		w.done(ctx)
+		w.nodeIs(ctx, corev1.ConditionTrue)
+		muted.Store(true)
+		w.passes(ctx, timeout+time.Second)
+		w.eventually(ctx, infrav1.NodeRestoredCondition, stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, ""))
+		muted.Store(false)
+		w.eventually(ctx, infrav1.NodeRestoredCondition, And(stage.IsTrue(), HaveField("Message", ContainSubstring(
+			"Node "+w.node+" is ready after the timeout. The next step waits for the MachineHealthCheck until "))))
+		Expect(w.request(ctx, Default).Status.RetryCount).To(BeZero())
+		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
+		w.passes(ctx, timeout)
+		Eventually(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Status.RetryCount).To(BeEquivalentTo(1))
+		}).Should(Succeed())
+	})
+
+	It("does not count the time in which no manager ran", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.remediate(ctx, at(`{"phase":"Running","retryCount":1,"lastRemediated":"2020-01-01T00:00:00Z"}`))
+		w.passes(ctx, 2*timeout)
+		w.start()
+		Eventually(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Status.LastRemediated).To(HaveValue(
+				HaveField("Time", BeTemporally("~", w.clock.Now(), time.Second))))
+		}).Should(Succeed())
+		Expect(w.request(ctx, Default).Status.Phase).To(Equal(infrav1.RemediationRunning))
+		Expect(conditions.Has(w.owner(ctx, Default), clusterv1.MachineOwnerRemediatedCondition)).To(BeFalse())
+		w.passes(ctx, timeout)
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+	})
+
 	It("does not retry after the Machine is healthy", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
@@ -250,6 +294,19 @@ func (s *suite) exhausted(ctx context.Context) *world {
 	w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
 	Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
 	return w
+}
+
+// mutedNodes are the Nodes of a cluster whose API server does not answer while they are muted.
+type mutedNodes struct {
+	metal3remediation.Nodes
+	muted *atomic.Bool
+}
+
+func (n mutedNodes) Read(ctx context.Context, cluster types.NamespacedName, name string) (*corev1.Node, error) {
+	if n.muted.Load() {
+		return silentNodes{}.Read(ctx, cluster, name)
+	}
+	return n.Nodes.Read(ctx, cluster, name)
 }
 
 // at sets a record on a Metal3Remediation.

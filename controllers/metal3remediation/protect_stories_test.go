@@ -60,7 +60,7 @@ func describeProtection(s *suite) {
 	It("begins the next try at once when another node is ready again", func(ctx context.Context) {
 		w := s.world(ctx)
 		owner := w.machine(ctx, ofControlPlane())
-		w.isManagement(ctx, w.node, owner.Spec.ProviderID, true)
+		w.isManagement(ctx, w.node, owner.Spec.ProviderID, false)
 		others := []string{w.node + "-b", w.node + "-c"}
 		for _, other := range others {
 			w.controlPlaneNode(ctx, other, "metal3://"+other)

@@ -98,8 +98,31 @@ func (r *Reconciler) resumed(s *scope) remediation.Record {
 // next returns the current record and the time until it changes.
 func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 	return remediation.Next(remediation.Progress{
-		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(), Now: r.Clock.Now(),
+		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(), Grace: s.grace, Since: r.since, Now: r.Clock.Now(),
 	})
+}
+
+// extend gives a try more time before the next try, or the replacement of the Machine, follows. A MachineHealthCheck
+// with a template reports a recovery only while Cluster API is connected to the cluster, so its report may be outdated.
+//
+//	seen                                          more time
+//	Node is ready, and its host is powered on     one timeout
+//	API server does not answer, or forbids it     connectTime
+//	anything else                                 none
+func (r *Reconciler) extend(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	record, _ := r.next(s)
+	ends := record.RetryCount != s.record.RetryCount || record.Phase != s.record.Phase
+	if !ends || !s.host.Status.PoweredOn || s.record.Left(2*s.limits.Timeout, r.Clock.Now()) == 0 {
+		return outcome.Done(), nil
+	}
+	node, err := r.readNode(ctx, s)
+	switch {
+	case workload.IsUnreachable(err), apierrors.IsForbidden(err):
+		s.grace, err = connectTime, nil
+	case node != nil && remediation.IsReady(node):
+		s.grace = s.limits.Timeout
+	}
+	return outcome.Done(), err
 }
 
 // advance starts the first or the next try, or ends the last one.

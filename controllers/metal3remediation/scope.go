@@ -27,6 +27,9 @@ type scope struct {
 	// record is the progress of the remediation, including the steps of this reconcile.
 	record remediation.Record
 
+	// grace is the time for which the try continues after its timeout.
+	grace time.Duration
+
 	// limits are the limits of the strategy. strategy is blocked if the strategy is invalid.
 	limits   remediation.Limits
 	strategy outcome.Outcome

@@ -2,6 +2,7 @@ package metal3remediation
 
 import (
 	"fmt"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -24,9 +25,15 @@ var (
 	restored = condition{
 		Type: infrav1.NodeRestoredCondition, Initial: infrav1.WaitingForRebootReason, Failed: infrav1.RestoreFailedReason,
 		Done: func(s *scope) flow.Reached {
-			return flow.Reached{Reason: infrav1.NodeRestoredReason, Message: fmt.Sprintf(
-				"Node %s has its annotations, labels and taints again. A MachineHealthCheck deletes this object once the "+
-					"Machine is healthy.", s.owner.Status.NodeRef.Name)}
+			node, reached := s.owner.Status.NodeRef.Name, flow.Reached{Reason: infrav1.NodeRestoredReason}
+			reached.Message = fmt.Sprintf("Node %s has its annotations, labels and taints again. A MachineHealthCheck "+
+				"deletes this object once the Machine is healthy.", node)
+			if s.grace > 0 {
+				end := s.record.LastRemediated.Add(s.limits.Timeout + s.grace)
+				reached.Message = fmt.Sprintf("Node %s is ready after the timeout. The next step waits for the "+
+					"MachineHealthCheck until %s.", node, end.UTC().Format(time.RFC3339))
+			}
+			return reached
 		},
 	}
 	deleting = condition{
