@@ -37,6 +37,9 @@ type Record struct {
 
 	// Fence is the fence of the Node.
 	Fence Fence `json:"fence,omitempty"`
+
+	// NotRebooted says that no earlier try powered the host on again. Next sets it at the end of each try.
+	NotRebooted bool `json:"notRebooted,omitempty"`
 }
 
 // Recall returns the record of a remediation.
@@ -103,6 +106,9 @@ type Progress struct {
 	// Unhealthy says that a MachineHealthCheck reports the Machine as unhealthy.
 	Unhealthy bool
 
+	// PoweredOn says that the host is powered on, and that no restart of it is requested.
+	PoweredOn bool
+
 	// Grace is the time for which the try continues after its timeout.
 	Grace time.Duration
 
@@ -134,14 +140,22 @@ func Next(progress Progress) (Record, time.Duration) {
 	case record.Left(timeout+progress.Grace, progress.Now) > 0 || !progress.Unhealthy:
 		return record, record.Left(timeout+progress.Grace, progress.Now)
 	case record.RetryCount >= progress.Limits.Retries:
+		record.NotRebooted = progress.notRebooted()
 		record.Phase = infrav1.RemediationDeletingMachine
 		return record, 0
 	default:
+		record.NotRebooted = progress.notRebooted()
 		record.RetryCount++
 	}
 	record.Phase = infrav1.RemediationRunning
 	record.LastRemediated = &metav1.Time{Time: progress.Now.Truncate(time.Second)}
 	return record, timeout
+}
+
+// notRebooted returns NotRebooted at the end of a try. The field is missing in a record of an earlier version.
+func (p Progress) notRebooted() bool {
+	rebooted := p.Record.Phase == infrav1.RemediationWaiting && p.PoweredOn
+	return !rebooted && (p.Record.NotRebooted || p.Record.RetryCount == 0)
 }
 
 // Resumed returns the record of a remediation that was paused: the time of its try begins again.

@@ -89,11 +89,16 @@ func TestNext(t *testing.T) {
 	try := func(phase infrav1.RemediationPhase, count int32, since int64) remediation.Record {
 		return remediation.Record{Phase: phase, RetryCount: count, LastRemediated: at(since), Fence: remediation.TaintFence}
 	}
+	notRebooted := func(record remediation.Record) remediation.Record {
+		record.NotRebooted = true
+		return record
+	}
 	cases := map[string]struct {
 		reason    string
 		record    remediation.Record
 		now       int64
 		unhealthy bool
+		off       bool
 		grace     time.Duration
 		since     int64
 		want      remediation.Record
@@ -119,6 +124,22 @@ func TestNext(t *testing.T) {
 			reason: "the strategy may change", record: try(running, 7, 1000), now: 1600, unhealthy: true, want: try(gone, 7, 1000),
 		},
 		"Healthy": {reason: "the MachineHealthCheck deletes the remediation", record: try(waiting, 2, 1000), now: 9999, want: try(waiting, 2, 1000)},
+		"NeverOff": {
+			reason: "the host could not be powered off", record: try(running, 0, 1000), now: 1600, unhealthy: true,
+			want: notRebooted(try(running, 1, 1600)), after: timeout,
+		},
+		"NeverOn": {
+			reason: "the host could not be powered on", record: notRebooted(try(waiting, 2, 1000)), now: 1600, unhealthy: true, off: true,
+			want: notRebooted(try(gone, 2, 1000)),
+		},
+		"RebootedBefore": {
+			reason: "an earlier try powered the host on again", record: try(waiting, 2, 1000), now: 1600, unhealthy: true, off: true,
+			want: try(gone, 2, 1000),
+		},
+		"RebootedAtLast": {
+			reason: "the last try powered the host on again", record: notRebooted(try(waiting, 2, 1000)), now: 1600, unhealthy: true,
+			want: try(gone, 2, 1000),
+		},
 		"Grace": {
 			reason: "the report of the MachineHealthCheck may be outdated", record: try(waiting, 2, 1000), now: 1600, unhealthy: true,
 			grace: timeout, want: try(waiting, 2, 1000), after: timeout,
@@ -150,7 +171,7 @@ func TestNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, after := remediation.Next(remediation.Progress{
 				Record: tc.record, Limits: remediation.Limits{Retries: 2, Timeout: timeout}, Unhealthy: tc.unhealthy,
-				Grace: tc.grace, Since: time.Unix(tc.since, 0), Now: time.Unix(tc.now, 0),
+				PoweredOn: !tc.off, Grace: tc.grace, Since: time.Unix(tc.since, 0), Now: time.Unix(tc.now, 0),
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want +got:\n%s", tc.reason, diff)

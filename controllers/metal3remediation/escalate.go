@@ -34,6 +34,9 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 			"to replace the Machine. If the owner does not, delete the Machine. Repair the host, then remove its "+
 			"annotation %s.",
 			s.owner.Name, s.record.RetryCount+1, s.host.Name, infrav1.UnhealthyAnnotation)
+		if s.record.NotRebooted {
+			cause = fmt.Sprintf("BareMetalHost %s was not rebooted in %d tries", s.host.Name, s.record.RetryCount+1)
+		}
 	}
 	refused := r.write(ctx, s, desired)
 	if refused != nil && !hoststore.IsRefusal(refused) {

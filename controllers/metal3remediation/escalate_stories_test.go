@@ -261,6 +261,8 @@ func describeEscalations(s *suite) {
 		}
 		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
 		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty(), "an owner may keep the Machine")
+		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+			stage.IsFalseBecause("WaitingForRemediation", "BareMetalHost host was not rebooted in 2 tries")))
 	})
 
 	It("removes the unhealthy annotation if the Machine recovers", func(ctx context.Context) {

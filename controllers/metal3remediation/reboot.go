@@ -6,6 +6,7 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -98,7 +99,9 @@ func (r *Reconciler) resumed(s *scope) remediation.Record {
 // next returns the current record and the time until it changes.
 func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 	return remediation.Next(remediation.Progress{
-		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(), Grace: s.grace, Since: r.since, Now: r.Clock.Now(),
+		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(),
+		PoweredOn: s.host.Status.PoweredOn && !remediation.Restarting(s.host),
+		Grace:     s.grace, Since: r.since, Now: r.Clock.Now(),
 	})
 }
 
@@ -177,7 +180,8 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 
 // fence fences the Node while its host is off. If the API server of the cluster does not answer, fence skips the Node:
 // no controller moves its pods in this time. The host itself may run this API server. If the API server forbids a
-// request, fence tries again for connectTime, and then skips the Node. Otherwise, the host would stay off.
+// request, fence tries again for connectTime, and then skips the Node. Otherwise, the host would stay off. For the same
+// reason, fence waits for half of the timeout only. The kubelet ends pods that are still being deleted.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationRunning {
 		return outcome.Done(), nil
@@ -189,10 +193,22 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 	if apierrors.IsForbidden(err) && s.record.Left(connectTime, r.Clock.Now()) == 0 {
 		fenced, err = outcome.Done(), nil
 	}
-	if err != nil || !fenced.IsDone() {
+	if err == nil && fenced.IsDone() {
+		return fenced, r.wait(ctx, s)
+	}
+	if s.left(r.Clock.Now()) > s.limits.Timeout/2 {
 		return fenced, err
 	}
-	return outcome.Done(), r.wait(ctx, s)
+	problem := fenced.Message
+	if err != nil {
+		problem = err.Error()
+	}
+	if err := r.wait(ctx, s); err != nil {
+		return outcome.Done(), err
+	}
+	r.Recorder.Eventf(s.request, nil, corev1.EventTypeWarning, "FenceIncomplete", "PowerOn",
+		"Requested power-on of BareMetalHost %s after half of the timeout: %s", s.host.Name, problem)
+	return outcome.Done(), nil
 }
 
 // waitForConnection waits for the API server of the cluster for connectTime, because a new manager is not connected

@@ -174,6 +174,29 @@ func describeReboots(s *suite) {
 		})
 	}
 
+	It("powers the host on after half of the timeout although a pod stays, and reboots it again", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		pod := w.pod(ctx)
+		w.operate(ctx)
+		w.start()
+		w.remediate(ctx)
+		for try := range 2 {
+			w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.FencingNodeReason, "Pod "+w.namespace+"/pod"))
+			Expect(w.powerOffRequests(ctx, Default)).NotTo(BeEmpty())
+			w.passes(ctx, timeout/2)
+			w.done(ctx)
+			Expect(w.request(ctx, Default).Status.RetryCount).To(BeEquivalentTo(try))
+			Expect(w.getNode(ctx, Default).Spec.Taints).NotTo(ContainElement(outOfService()))
+			w.passes(ctx, timeout)
+		}
+		Eventually(func(g Gomega) { g.Expect(w.events(ctx, g)).To(ContainElement("Warning FenceIncomplete")) }).Should(Succeed())
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+		Expect(w.owner(ctx, Default).Status.Conditions).To(stage.HaveCondition(clusterv1.MachineOwnerRemediatedCondition,
+			stage.IsFalseBecause("WaitingForRemediation", "still unhealthy after reboots of BareMetalHost host")))
+		Expect(w.client.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+	})
+
 	It("restarts a host with disablePowerOff, without a fence", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
