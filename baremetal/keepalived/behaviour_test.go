@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 )
 
@@ -179,4 +181,40 @@ func (s *story) goBack(holder string) {
 	s.stays("Ironic of the new management side is not healthy", s.holder(holder), while)
 	s.track("n", "ironic-ok", "1")
 	s.until("Ironic of the new management side is healthy", s.holder("n"))
+}
+
+// TestOwnAddress removes the own IPv4 address of the holder, as systemd-networkd does when the carrier is lost. In mode
+// Multicast the address is also absent when keepalived starts.
+func TestOwnAddress(t *testing.T) {
+	for mode, unicast := range map[string]bool{"unicast": true, "multicast": false} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := &story{world: newWorld(t), family: "dual", unicast: unicast, each: 2}
+			s.add("a", 21)
+			s.add("b", 22)
+			if !unicast {
+				s.own("a", (*netlink.Handle).AddrDel)
+			}
+			for node, config := range s.configs() {
+				if config.Interval = calm; node != "m" {
+					s.start(node, config)
+				}
+			}
+			s.trackAll("ironic-ok", "1")
+			s.track("a", "armed", "1")
+			s.until("the only armed node takes the VIP", s.holder("a"))
+			s.track("b", "armed", "1")
+			s.stays("the standby receives advertisements", s.holder("a"), while)
+			if !unicast {
+				s.own("a", (*netlink.Handle).AddrAdd)
+				s.stays("the address arrives", s.holder("a"), while)
+			}
+			s.own("a", (*netlink.Handle).AddrDel)
+			s.stays("the address is removed", s.holder("a"), time.Second)
+			s.own("a", (*netlink.Handle).AddrAdd)
+			s.stays("the address is back", s.holder("a"), while)
+			s.crash("a")
+			s.until("the holder loses power", s.holder("b"))
+		})
+	}
 }

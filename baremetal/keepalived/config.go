@@ -73,7 +73,8 @@ type Instance struct {
 	// Address is the VIP with the length of its prefix on the interface.
 	Address netip.Prefix
 
-	// Source is the node's own address, in mode Unicast.
+	// Source is the node's own address. In mode Multicast it may be empty: keepalived then chooses one, and releases the
+	// VIPs if the interface loses it. With IPv6 it chooses a link-local address.
 	Source netip.Addr
 
 	// Peers are the own addresses of the other members, in mode Unicast. Render omits those of the other family and

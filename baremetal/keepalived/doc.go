@@ -14,6 +14,9 @@
 //     them from a holder (nopreempt), because a takeover costs the database of Ironic.
 //   - keepalived does not track the interface (dont_track_primary): a holder that loses its carrier for a moment would
 //     lose the VIPs. The guard clears the health file when the interface is down for too long.
+//   - The source address is fixed, for IPv4 also in mode Multicast (mcast_src_ip): keepalived would release the VIPs
+//     when an address that it chose leaves the interface. systemd-networkd removes addresses as soon as the carrier is
+//     lost.
 //   - A holder that receives an advertisement of a higher priority sends one before it releases the VIPs
 //     (vrrp_higher_prio_send_advert). The guard of the other node then detects that the control plane was divided, and
 //     its keepalived announces the VIPs again.

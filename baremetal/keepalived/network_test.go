@@ -54,6 +54,7 @@ type member struct {
 	command   *exec.Cmd
 	exited    chan struct{}
 	log       *logged
+	own4      *netlink.Addr
 }
 
 // logged collects the output of a program.
@@ -166,11 +167,40 @@ func (w *world) add(name string, number int) {
 		if err := inside.AddrAdd(link, address); err != nil {
 			w.t.Fatalf("adding %s to %s: %v", own, name, err)
 		}
+		if address.IP.To4() != nil {
+			node.own4 = address
+		}
 	}
 	if err := inside.LinkSetUp(link); err != nil {
 		w.t.Fatal(err)
 	}
 	w.watch(node)
+}
+
+// own adds or removes the own IPv4 address of a node. Without promote_secondaries, the kernel would remove the VIP too.
+func (w *world) own(name string, change func(*netlink.Handle, netlink.Link, *netlink.Addr) error) {
+	w.t.Helper()
+	node := w.nodes[name]
+	w.began = now()
+	err := inThread(func() error {
+		err := netns.Set(node.namespace)
+		if err == nil {
+			err = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/promote_secondaries", []byte("1"), 0o600)
+		}
+		return err
+	})
+	inside, errInside := netlink.NewHandleAt(node.namespace)
+	if err := errors.Join(err, errInside); err != nil {
+		w.t.Fatal(err)
+	}
+	defer inside.Close()
+	link, err := inside.LinkByName(nic)
+	if err == nil {
+		err = change(inside, link, node.own4)
+	}
+	if err != nil {
+		w.t.Fatalf("changing the own address of %s: %v", name, err)
+	}
 }
 
 // watch observes the VIPs of a node.

@@ -47,12 +47,12 @@ func node(family string, unicast bool, role keepalived.Role, number int) keepali
 	}
 	for _, address := range addresses(family) {
 		instance := keepalived.Instance{Address: address}
+		if address.Addr().Is4() {
+			instance.Source = netip.MustParseAddr(fmt.Sprintf("172.22.0.%d", number))
+		} else if unicast {
+			instance.Source = netip.MustParseAddr(fmt.Sprintf("fd00:172:22::%d", number))
+		}
 		if unicast {
-			network := "172.22.0."
-			if address.Addr().Is6() {
-				network = "fd00:172:22::"
-			}
-			instance.Source = netip.MustParseAddr(fmt.Sprintf("%s%d", network, number))
 			instance.Peers = members
 		}
 		config.Instances = append(config.Instances, instance)

@@ -16,9 +16,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 )
 
-// Keepalived returns the configuration of a node. In mode Unicast it calls own for the source address of the node for
-// each VIP. It returns an error if there is none, or if the address is not among the peers. In mode Multicast,
-// keepalived chooses the source address, and the name of the node sets its priority.
+// Keepalived returns the configuration of a node. It calls own for the source address of the node for each VIP, except
+// for IPv6 in mode Multicast. It returns an error if there is none, or in mode Unicast if the address is not among the
+// peers. In mode Multicast, the name of the node sets its priority.
 func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (netip.Addr, bool)) (
 	keepalived.Config, error,
 ) {
@@ -38,18 +38,22 @@ func Keepalived(settings vip.NodeSettings, node string, own func(vip.Address) (n
 	}
 	for i, virtual := range settings.VirtualIPs {
 		instance := keepalived.Instance{Address: virtual.OnInterface()}
-		if config.Unicast {
+		if config.Unicast || virtual.Address.Is4() {
 			source, found := own(virtual)
 			if !found {
 				return keepalived.Config{}, fmt.Errorf("interface %s has no other address of the IP family of VIP %s; "+
 					"configure one", settings.Interface, virtual.Address)
 			}
+			instance.Source = source
+		}
+		if config.Unicast {
+			source := instance.Source
 			if !slices.Contains(settings.Peers, source) {
 				// The peers ignore this node. It would receive no advertisement and become a second VRRP master.
 				return keepalived.Config{}, fmt.Errorf("address %s of the node is not in spec.ironic.vrrp.peers; add it, and "+
 					"annotate all control-plane Nodes with %s=%s", source, vip.PeersAnnotation, source)
 			}
-			instance.Source, instance.Peers = source, settings.Peers
+			instance.Peers = settings.Peers
 			// The first family sets the priority for both families, which move together.
 			if i == 0 {
 				config.Ordinal = vip.Ordinal(source, settings.Peers)

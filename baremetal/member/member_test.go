@@ -90,7 +90,9 @@ func TestKeepalived(t *testing.T) {
 			change: func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil },
 			want: func(c *keepalived.Config) {
 				c.Unicast, c.Ordinal = false, vip.OrdinalOfName("node-21")
-				c.Instances = []keepalived.Instance{{Address: virtual4.OnInterface()}, {Address: virtual6.OnInterface()}}
+				c.Instances = []keepalived.Instance{
+					{Address: virtual4.OnInterface(), Source: own4}, {Address: virtual6.OnInterface()},
+				}
 			},
 		},
 		"a name with invalid characters": {
@@ -135,7 +137,8 @@ func TestKeepalivedOutsideThePeers(t *testing.T) {
 	}
 }
 
-// TestKeepalivedWithoutAnAddress requires an address of the node for each VIP in mode Unicast only.
+// TestKeepalivedWithoutAnAddress requires an address of the node for each VIP in mode Unicast, and for an IPv4 VIP in
+// mode Multicast.
 func TestKeepalivedWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	none := func(virtual vip.Address) (netip.Addr, bool) { return own4, virtual.Address.Is4() }
@@ -145,6 +148,10 @@ func TestKeepalivedWithoutAnAddress(t *testing.T) {
 	}
 	multicast := settings(func(s *vip.NodeSettings) { s.Mode, s.Peers = vip.Multicast, nil })
 	if _, err := member.Keepalived(multicast, "node-21", none); err != nil {
+		t.Errorf("in mode Multicast: %v", err)
+	}
+	_, err = member.Keepalived(multicast, "node-21", func(vip.Address) (netip.Addr, bool) { return netip.Addr{}, false })
+	if err == nil || !strings.Contains(err.Error(), "eth0 has no other address of the IP family of VIP 172.22.0.2") {
 		t.Errorf("in mode Multicast: %v", err)
 	}
 }

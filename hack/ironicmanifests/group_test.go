@@ -220,7 +220,7 @@ func checkConfiguration(t *testing.T, management, node vip.NodeSettings) {
 		for line := range strings.Lines(string(content)) {
 			word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 			switch address, err := netip.ParseAddr(word); {
-			case slices.Contains([]string{"router_id", "priority", "preempt_delay", "nopreempt"}, word):
+			case slices.Contains([]string{"router_id", "priority", "preempt_delay", "nopreempt", "mcast_src_ip"}, word):
 			case word == "unicast_src_ip":
 				lines = append(lines, rest)
 			case err == nil:
@@ -246,6 +246,9 @@ func configured(t *testing.T, settings vip.NodeSettings, number int) keepalived.
 	t.Helper()
 	node := fmt.Sprintf("node-%d", number)
 	config, err := member.Keepalived(settings, node, func(virtual vip.Address) (netip.Addr, bool) {
+		if settings.Mode == vip.Multicast {
+			return netip.AddrFrom4([4]byte{172, 22, 0, byte(10 + number)}), true
+		}
 		of := slices.DeleteFunc(slices.Clone(settings.Peers), func(p netip.Addr) bool {
 			return p.Is4() != virtual.Address.Is4()
 		})

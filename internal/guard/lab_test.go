@@ -340,14 +340,22 @@ func (n *node) plug(device string) {
 	must(t, n.lab.bridge.LinkSetUp(outer))
 	inner, err := n.links.LinkByName(device)
 	must(t, err)
-	for _, address := range []string{n.address4.String() + "/24", n.address6.String() + "/64"} {
-		parsed, err := netlink.ParseAddr(address)
-		must(t, err)
-		// Duplicate address detection would take a second.
-		parsed.Flags = syscall.IFA_F_NODAD
-		must(t, n.links.AddrAdd(inner, parsed))
+	for _, address := range n.own() {
+		must(t, n.links.AddrAdd(inner, address))
 	}
 	must(t, n.links.LinkSetUp(inner))
+}
+
+// own returns the own addresses of the node.
+func (n *node) own() (addresses []*netlink.Addr) {
+	for _, text := range []string{n.address4.String() + "/24", n.address6.String() + "/64"} {
+		parsed, err := netlink.ParseAddr(text)
+		must(n.lab.t, err)
+		// Duplicate address detection would take a second.
+		parsed.Flags = syscall.IFA_F_NODAD
+		addresses = append(addresses, parsed)
+	}
+	return addresses
 }
 
 func (n *node) path(parts ...string) string {

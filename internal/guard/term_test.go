@@ -347,6 +347,38 @@ func TestTerm(t *testing.T) {
 	}
 }
 
+// TestAddressesLeaveWithTheCarrier removes the own addresses of the holder with its carrier, as systemd-networkd does.
+func TestAddressesLeaveWithTheCarrier(t *testing.T) {
+	t.Parallel()
+	both := newLab(t).pair(func(settings *vip.NodeSettings) {
+		settings.Mode, settings.Peers = vip.Multicast, nil
+		settings.AdvertisementInterval = vip.Duration(time.Second)
+	})
+	a := both[0]
+	kept := startInTerm(t, a, both[1])
+	// As on a node: otherwise the kernel removes the VIP too.
+	must(t, within(a.space, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/conf/eth0/promote_secondaries", []byte("1"), 0o600)
+	}))
+	link, err := a.links.LinkByName("eth0")
+	must(t, err)
+	for _, span := range []time.Duration{300 * time.Millisecond, time.Second} {
+		a.turnPort(false)
+		for _, address := range a.own() {
+			must(t, a.links.AddrDel(link, address))
+		}
+		<-time.After(span)
+		a.turnPort(true)
+		for _, address := range a.own() {
+			must(t, a.links.AddrAdd(link, address))
+		}
+		throughout(t, 5*time.Second, "the holder keeps the VIP", heldBy(a, both...))
+	}
+	if said := kept.said.String(); strings.Count(said, "started") != 1 || kept.runs() != "" {
+		t.Errorf("Ironic of the holder lost its database: %s", said)
+	}
+}
+
 // TestTermOfADividedControlPlane has two nodes that held the VIP at the same time. The controllers may have used
 // either Ironic. Both databases end, also that of the node that keeps the VIP.
 func TestTermOfADividedControlPlane(t *testing.T) {
