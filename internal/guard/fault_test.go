@@ -174,18 +174,22 @@ func TestForeignSpeaker(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reason   string
+		unicast  bool
 		priority byte
 	}{
-		"another priority": {"no member has this priority", 5},
+		"another priority": {"no member has this priority", false, 5},
 		// The packets of speak have a hop limit of 1.
-		"routed": {"members send their packets with the highest hop limit, which routers decrease", 100},
+		"routed":      {"members send their packets with the highest hop limit, which routers decrease", false, 100},
+		"routed peer": {"peers are in the network too", true, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			n, foreign := l.addNode("n"), l.addNode("foreign")
 			n.configure(vip.ControlPlane, n, foreign)
 			settings := n.settings
-			settings.Takeover, settings.Mode, settings.Peers = vip.Always, vip.Multicast, nil
+			if settings.Takeover = vip.Always; !test.unicast {
+				settings.Mode, settings.Peers = vip.Multicast, nil
+			}
 			n.use(settings)
 			n.startAPIServer()
 			n.startIronic()

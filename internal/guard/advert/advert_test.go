@@ -25,17 +25,17 @@ func TestParse(t *testing.T) {
 		"version 3": {
 			reason: "what keepalived sends", isIPv4: true,
 			payload: []byte{0x31, 51, 150, 1, 0, 20, 0xab, 0xcd, 172, 22, 0, 2},
-			want:    advert.Advertisement{RouterID: 51, Priority: 150, Addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
+			want:    advert.Advertisement{Version: 3, RouterID: 51, Priority: 150, Addresses: []netip.Addr{netip.MustParseAddr("172.22.0.2")}},
 		},
 		"version 2": {
 			reason: "what other routers send, with a password at the end", isIPv4: true,
 			payload: []byte{0x21, 1, 101, 1, 1, 1, 0, 0, 10, 0, 0, 1, 's', 'e', 'c', 'r', 'e', 't', 0, 0},
-			want:    advert.Advertisement{RouterID: 1, Priority: 101, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
+			want:    advert.Advertisement{Version: 2, RouterID: 1, Priority: 101, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
 		},
 		"IPv6": {
 			reason:  "longer addresses",
 			payload: append([]byte{0x31, 51, 0, 1, 0, 20, 0, 0}, netip.MustParseAddr("fd00:22::2").AsSlice()...),
-			want:    advert.Advertisement{RouterID: 51, Addresses: []netip.Addr{netip.MustParseAddr("fd00:22::2")}},
+			want:    advert.Advertisement{Version: 3, RouterID: 51, Addresses: []netip.Addr{netip.MustParseAddr("fd00:22::2")}},
 		},
 		"empty":                       {reason: "nothing", isIPv4: true, refused: true},
 		"short":                       {reason: "less than a header", payload: []byte{0x31, 1, 1, 1}, isIPv4: true, refused: true},
@@ -85,10 +85,16 @@ func group() advert.Group {
 }
 
 func heard(routerID, priority uint8, addresses ...string) advert.Advertisement {
-	said := advert.Advertisement{RouterID: routerID, Priority: priority, HopLimit: 255}
+	said := advert.Advertisement{Version: 3, RouterID: routerID, Priority: priority, HopLimit: 255}
 	for _, address := range addresses {
 		said.Addresses = append(said.Addresses, netip.MustParseAddr(address))
 	}
+	return said
+}
+
+// older returns the advertisement in version 2.
+func older(said advert.Advertisement) advert.Advertisement {
+	said.Version = 2
 	return said
 }
 
@@ -119,8 +125,17 @@ func TestClassify(t *testing.T) {
 			reason: "no list names it", group: group(), source: "fe80::1",
 			heard: routed(heard(51, 100, "fd00:22::2")), want: advert.Foreign},
 		"routed, a peer": {
-			reason: "members may be in different networks", group: group(), source: "172.22.0.12",
-			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Peer},
+			reason: "members are in one network", group: group(), source: "172.22.0.12",
+			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+		"version 2": {
+			reason: "keepalived drops the packet", group: unknownPeers, source: "172.22.0.99",
+			heard: older(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+		"version 2, a peer": {
+			reason: "members use version 3", group: group(), source: "172.22.0.12",
+			heard: older(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+		"version 2, another address": {
+			reason: "a router with the same ID", group: group(), source: "172.22.0.99",
+			heard: older(heard(51, 100, "172.22.0.3")), want: advert.Foreign},
 		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
 		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: advert.Unrelated},
 		"other group":     {reason: "another group", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},

@@ -63,14 +63,14 @@ func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 	case !shares:
 		return Foreign, fmt.Sprintf("uses our virtual router ID %d for %v", heard.RouterID,
 			heard.Addresses[:min(1, len(heard.Addresses))])
+	case heard.isDropped():
+		return Foreign, fmt.Sprintf("speaks for our VIP with version %d of VRRP and the hop limit %d; members use %d and %d",
+			heard.Version, heard.HopLimit, vrrpVersion, hopLimit)
 	case slices.Contains(g.Peers, source):
-		// keepalived accepts packets of its unicast peers from any distance.
 		return Peer, ""
 	// Advertisements over IPv6 multicast come from link-local addresses, which no list of peers names.
 	case len(g.Peers) > 0 && !source.IsLinkLocalUnicast():
 		return Foreign, "speaks for our VIP and is not in the list of peers"
-	case heard.HopLimit != hopLimit:
-		return Foreign, "speaks for our VIP, but its packets do not have the hop limit 255"
 	case heard.Priority > 0 && !slices.Contains(g.Priorities, int(heard.Priority)):
 		return Foreign, fmt.Sprintf("speaks for our VIP with priority %d, which no member has", heard.Priority)
 	default:
@@ -78,9 +78,16 @@ func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
 	}
 }
 
-// hopLimit is the hop limit of packets to the multicast group. keepalived drops packets with a lower one: they may come
-// from another network.
-const hopLimit = 255
+// Version and hop limit of the packets of members.
+const (
+	vrrpVersion = 3
+	hopLimit    = 255
+)
+
+// isDropped returns true if keepalived drops the packet. Packets with a lower hop limit may come from another network.
+func (a Advertisement) isDropped() bool {
+	return a.Version != vrrpVersion || a.HopLimit != hopLimit
+}
 
 // Limits of the ledger.
 const (

@@ -14,6 +14,9 @@ import (
 
 // Advertisement is the content of one VRRP packet.
 type Advertisement struct {
+	// Version of VRRP, 2 or 3.
+	Version uint8
+
 	// RouterID is the virtual router ID.
 	RouterID uint8
 
@@ -49,7 +52,7 @@ func Parse(payload []byte, isIPv4 bool) (Advertisement, error) {
 	if len(payload) < headerSize+count*size {
 		return Advertisement{}, errMalformed
 	}
-	parsed := Advertisement{RouterID: payload[1], Priority: payload[2]}
+	parsed := Advertisement{Version: version, RouterID: payload[1], Priority: payload[2]}
 	for i := range count {
 		raw := payload[headerSize+i*size : headerSize+(i+1)*size]
 		address, ok := netip.AddrFromSlice(raw)
