@@ -70,10 +70,11 @@ func (c Config) ironic() part {
 	return result
 }
 
-// conductor returns the container of Ironic, API and conductor in one process. It runs behind a gate for one term of
-// the VIP: when another node has held the VIP, the database is outdated, and the next container starts without it. An
-// Ironic that ends in its term starts again with its database, which the image would empty. Each start appends to the
-// CA bundle for ramdisks that boot over iPXE, so the gate deletes it before.
+// conductor returns the container of Ironic: a master process, and one worker with API and conductor. It runs behind a
+// gate for one term of the VIP: when another node has held the VIP, the database is outdated, and the next container
+// starts without it. The master starts a worker that ends again. A master that ends in its term starts again with its
+// database, which the image would empty. Each start appends to the CA bundle for ramdisks that boot over iPXE, so the
+// gate deletes it before.
 func (c Config) conductor() corev1.Container {
 	container := c.ironicContainer("ironic", "100m", "320Mi", "/bin/runironic")
 	if !c.Cold {

@@ -22,7 +22,8 @@
 // longer, and a warm standby is not healthy until then.
 //
 // The probes of upstream are not used: they restart a slow Ironic, and a restarted Ironic loses its database. Ironic
-// has no liveness probe. The guard checks Ironic, and hands the VIP over if it is not healthy.
+// has no liveness probe. The guard checks Ironic, and hands the VIP over if it is not healthy. Without the VIP there is
+// no database to lose: the gate kills an Ironic that has failed the checks for ten minutes.
 //
 // All services have TLS and require credentials. No setting disables that, because the whole network reaches the VIP.
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // facts are the shared state of the parts of the guard, and their metrics.
@@ -113,6 +114,17 @@ func (f *facts) setIronic(well bool, now time.Time) (before bool) {
 	return before
 }
 
+// setFailing stores whether Ironic failed the last check.
+func (f *facts) setFailing(failing bool, now time.Time) {
+	f.update(func(s *snapshot) {
+		if !failing {
+			s.failingSince = time.Time{}
+		} else if s.failingSince.IsZero() {
+			s.failingSince = now
+		}
+	})
+}
+
 func (f *facts) setRunning(running bool) {
 	f.alive.Set(asNumber(running))
 	f.update(func(s *snapshot) { s.running = running })
@@ -156,9 +168,13 @@ type snapshot struct {
 	wasUp bool
 
 	// pending is true while Ironic is stopped, because the VIP left and may return in the same term.
-	pending     bool
-	ironicWell  bool
-	checkedAt   time.Time
+	pending    bool
+	ironicWell bool
+	checkedAt  time.Time
+
+	// failingSince is when Ironic failed the first check after its last answer. Zero while it answers.
+	failingSince time.Time
+
 	annotation  policy.Answer
 	running     bool
 	fitAndArmed bool
@@ -174,6 +190,14 @@ type snapshot struct {
 
 	// refusal is why keepalived cannot be configured on this node. Nil means that it can.
 	refusal error
+}
+
+// failing returns for how long Ironic has failed all checks, in whole seconds.
+func (s snapshot) failing(now time.Time) time.Duration {
+	if s.failingSince.IsZero() {
+		return 0
+	}
+	return min(now.Sub(s.failingSince).Truncate(time.Second), term.HungAfter)
 }
 
 // enterCarrier records since when the interface has a carrier, or none.

@@ -78,7 +78,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	record := g.book.Record()
-	record.Patience = member.Timers(settings).Tolerated()
+	record.Patience, record.Failing = member.Timers(settings).Tolerated(), current.failing(now)
 	err := errors.Join(
 		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
 		track.Ensure(inState(settings, track.Holder), current.holding),

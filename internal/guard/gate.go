@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
@@ -19,6 +20,10 @@ const gatePatience = 5 * time.Second
 
 // errLost is the error of a gate with UntilLost whose VIP has left.
 var errLost = errors.New("the VIP was here and has left, so the program was killed and has to start from nothing")
+
+// errHung is the error of a gate with UntilLost whose program hangs without the VIP.
+var errHung = fmt.Errorf("the VIP is not here, and the program has not answered the guard for %s, so it was killed "+
+	"and has to start from nothing", term.HungAfter)
 
 // Gate runs a program depending on the VIP. It receives changes of addresses from the kernel, within milliseconds.
 //
@@ -53,7 +58,8 @@ type Gate struct {
 
 	// UntilLost keeps the program and its child processes for one term of the VIP: see package term. At the end of
 	// the term the gate kills them with SIGKILL: a program that handles SIGTERM would continue for a while with its
-	// outdated database. The gate then exits, so that the container ends and its files are deleted.
+	// outdated database. The gate then exits, so that the container ends and its files are deleted. It does the same
+	// with a program that hangs without the VIP.
 	UntilLost bool
 
 	// Term is the file with the term that the guard of the node writes.
@@ -206,6 +212,7 @@ func (p *passage) start(variables []string) error {
 	p.remove(p.Renew)
 	var err error
 	p.child, err = p.reaper.Start(p.program(variables))
+	p.life.started = time.Now()
 	return err
 }
 

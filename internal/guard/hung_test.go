@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // TestHungKeepalived stops keepalived of the holder while its guard runs. Another node takes the VIP. The guard of the
@@ -36,4 +38,24 @@ func TestHungKeepalived(t *testing.T) {
 	eventually(t, generous, "the node is a standby", a.ready)
 	b.write("etc/armed", "0\n")
 	eventually(t, generous, "the standby takes the VIP", heldBy(a, both...))
+}
+
+// TestIronicThatFails requires that the guard records for how long Ironic has failed.
+func TestIronicThatFails(t *testing.T) {
+	t.Parallel()
+	_, n := alone(t)
+	failing := func(want bool) func() string {
+		return func() string {
+			record, err := os.ReadFile(n.path("run", "term"))
+			if err != nil || (term.Parse(string(record)).Failing > 0) != want {
+				return fmt.Sprintf("the record is %q, %v", record, err)
+			}
+			return ""
+		}
+	}
+	eventually(t, generous, "Ironic answers", failing(false))
+	n.stopIronic()
+	eventually(t, generous, "Ironic is gone", failing(true))
+	n.startIronic()
+	eventually(t, generous, "Ironic is back", failing(false))
 }

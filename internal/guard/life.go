@@ -20,6 +20,9 @@ const (
 	// restartPause is the time between the end of a program and its next start.
 	restartPause = 500 * time.Millisecond
 
+	// hungInterval is how often the gate of a node without the VIP reads whether its program hangs.
+	hungInterval = 10 * time.Second
+
 	// observePause is the time between two attempts to observe the interface.
 	observePause = 100 * time.Millisecond
 
@@ -30,8 +33,9 @@ const (
 
 // life is the state of a program in its term.
 type life struct {
-	// began is true once the program was started.
-	began bool
+	// began is true once the program was started, and started is when it was last.
+	began   bool
+	started time.Time
 
 	// frozen is true while the program is stopped by SIGSTOP.
 	frozen bool
@@ -69,6 +73,8 @@ func (l *life) again(interval time.Duration) <-chan time.Time {
 		return time.After(interval)
 	case l.read.Patience > 0 && !l.renewed.IsZero():
 		return time.After(time.Until(l.renewed.Add(l.read.Patience + staleMargin)))
+	case l.began:
+		return time.After(hungInterval)
 	default:
 		return nil
 	}
@@ -120,6 +126,7 @@ func (p *passage) observe(now time.Time) term.Observation {
 		l.mine = said
 		p.log.Info("The term of the VIP began", "term", said.Term)
 	}
+	seen.Hung = now.Sub(l.started) >= term.HungAfter && said.Failing >= term.HungAfter
 	seen.Begun, seen.Over = l.mine.Term != 0, said.Term != l.mine.Term
 	seen.Confirmed, seen.Away = names && !seen.Over, now.Sub(l.kept)
 	return seen
@@ -178,6 +185,9 @@ func (p *passage) follow() error {
 	case term.Kill, term.Exit:
 		p.end()
 		return errLost
+	case term.Replace:
+		p.end()
+		return errHung
 	case term.Leave:
 	}
 	return nil

@@ -1,12 +1,17 @@
 package guard
 
 import (
+	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/process"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // TestGateStartsItsProgram observes the interface once. A DHCP server or a cold Ironic must not run on a
@@ -42,6 +47,46 @@ func TestGateStartsItsProgram(t *testing.T) {
 			if started != test.want {
 				t.Errorf("started is %t, want %t", started, test.want)
 			}
+		})
+	}
+}
+
+// TestGateReplacesAHungProgram has a program on a standby that runs and does not answer the guard.
+func TestGateReplacesAHungProgram(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reason           string
+		running, failing time.Duration
+		want             bool
+	}{
+		"Hung":    {"it neither works nor ends", term.HungAfter, term.HungAfter, true},
+		"Young":   {"its predecessor hung", term.HungAfter - time.Minute, term.HungAfter, false},
+		"Slow":    {"it may answer yet", term.HungAfter, term.HungAfter - time.Minute, false},
+		"Answers": {"it works", 2 * term.HungAfter, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "term")
+			noError(t, os.WriteFile(file, []byte(term.Record{Failing: test.failing}.String()), 0o600))
+			p := &passage{
+				Gate: Gate{UntilLost: true, Virtual: []netip.Addr{netip.MustParseAddr("172.22.0.2")},
+					Command: []string{"/bin/sleep", "3600"}, Term: file},
+				log: slog.New(slog.DiscardHandler), reaper: process.NewReaper(),
+			}
+			t.Cleanup(p.reaper.Close)
+			noError(t, p.change(address.Interface{}))
+			p.life.started = p.life.started.Add(-test.running)
+			if p.life.again(termInterval) == nil {
+				t.Error("the gate does not read the record again")
+			}
+			err := p.follow()
+			if errors.Is(err, errHung) != test.want {
+				t.Errorf("%s: %v", test.reason, err)
+			}
+			if err == nil {
+				p.end()
+			}
+			<-p.child.Done()
 		})
 	}
 }

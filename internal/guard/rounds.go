@@ -81,6 +81,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			g.debounce.Continue(began)
 		}
 		stopped = false
+		g.facts.setFailing(health.IsOfIronic(err), began)
 		g.facts.latency.Observe(time.Since(began).Seconds())
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()

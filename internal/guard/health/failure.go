@@ -29,6 +29,20 @@ func (f *Failure) Unwrap() error {
 	return f.Cause
 }
 
+// ironicError is a failure of Ironic itself, and not of its web server.
+type ironicError struct{ error }
+
+// Unwrap returns the failure.
+func (f ironicError) Unwrap() error {
+	return f.error
+}
+
+// IsOfIronic returns true if Ironic itself failed a check.
+func IsOfIronic(err error) bool {
+	var of ironicError
+	return errors.As(err, &of)
+}
+
 // ReasonOf returns the reason of a failure, "Unknown" for another error, and an empty string for nil.
 func ReasonOf(err error) string {
 	var failure *Failure

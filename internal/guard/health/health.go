@@ -107,8 +107,8 @@ func (p *Prober) Unsettled() error {
 	}
 }
 
-// Check returns nil if Ironic is healthy, and a *Failure otherwise. It requests the conductor from Ironic, the version
-// of the API from the web server, which requires no credentials, and all images.
+// Check returns nil if Ironic is healthy, and otherwise an error that wraps a *Failure. It requests the conductor from
+// Ironic, the version of the API from the web server, which requires no credentials, and all images.
 func (p *Prober) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (p *Prober) Check(ctx context.Context) error {
 		err = judgeDrivers(body, p.Target.Conductor)
 	}
 	if err != nil {
-		return err
+		return ironicError{err}
 	}
 	// Hosts send their requests to the web server without a password too.
 	_, connection, err := get(ctx, client, "https://"+p.at(p.Target.APIPort)+"/v1")

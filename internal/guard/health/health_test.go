@@ -115,6 +115,27 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestIsOfIronic tells an Ironic that fails from its web server.
+func TestIsOfIronic(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		in   ironic
+		want bool
+	}{
+		"well": {ironic{}, false}, "no listener": {ironic{gone: true}, true}, "slow": {ironic{slow: true}, true},
+		"no drivers":    {ironic{body: `{"drivers": []}`}, true},
+		"no web server": {ironic{webGone: true}, false}, "no ramdisk": {ironic{images: map[string]int{"ramdisk": 404}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prober, _ := newProber(t, test.in)
+			if err := prober.Check(context.Background()); health.IsOfIronic(err) != test.want {
+				t.Errorf("got %t for %v", !test.want, err)
+			}
+		})
+	}
+}
+
 // TestImages removes an image for some checks. Each check requests all images up to a missing one.
 func TestImages(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,9 @@ const (
 
 	// Exit ends the container of an ended Ironic.
 	Exit Action = "Exit"
+
+	// Replace ends an Ironic that hangs without the VIP, and its container.
+	Replace Action = "Replace"
 )
 
 // Observation is the input of a gate.
@@ -42,6 +45,9 @@ type Observation struct {
 
 	// Held is true if the VIP has been on the node since Ironic started.
 	Held bool
+
+	// Hung is true if Ironic has run and failed the checks of the guard for HungAfter.
+	Hung bool
 
 	// Kept is true if the VIP is on the node, has never left, and its lease was always renewed in time, since the
 	// start of Ironic or the last confirmation of the term.
@@ -64,6 +70,7 @@ type Observation struct {
 //
 //	VIP                         term          process   action
 //	never here                                runs      Leave
+//	never here                                hangs     Replace
 //	never here                                ended     Exit
 //	here all the time           any           runs      Leave
 //	here all the time, unseen   any           frozen    Thaw
@@ -81,6 +88,8 @@ type Observation struct {
 // soon.
 func Decide(seen Observation) Action {
 	switch {
+	case !seen.Held && seen.Hung:
+		return unlessEnded(seen.Process, Replace, Exit)
 	case !seen.Held:
 		return unlessEnded(seen.Process, Leave, Exit)
 	case seen.Kept && seen.Process == Frozen:

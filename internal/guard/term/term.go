@@ -14,6 +14,8 @@
 //	another node of the control plane  the guard ends the term and releases the VIP, and the gate kills Ironic
 //	  is heard that holds the VIP too
 //	Ironic ends during its term        the gate starts it again with its database
+//	Ironic hangs without the VIP, for  the gate kills Ironic, which has no database to keep
+//	  HungAfter
 //
 // By default the database is lost: an unreadable Record has no term.
 package term
@@ -29,6 +31,10 @@ import (
 // database on the only node that can hold the VIP.
 const Grace = 30 * time.Second
 
+// HungAfter is how long an Ironic without the VIP may run and fail the checks of the guard. It is much longer than a
+// start, which creates an empty database.
+const HungAfter = 10 * time.Minute
+
 // Record identifies a term, and the VIP that belongs to it.
 type Record struct {
 	// Term is when the term began, in nanoseconds since 1970. Zero is no term.
@@ -40,25 +46,32 @@ type Record struct {
 
 	// Patience is the maximum time between renewals before another node may hold the VIP. Zero means no limit.
 	Patience time.Duration
+
+	// Failing is for how long Ironic has failed all checks of the guard, at most HungAfter.
+	Failing time.Duration
 }
 
 // String returns the record in the format of Parse.
 func (r Record) String() string {
-	return fmt.Sprintf("%d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds())
+	return fmt.Sprintf("%d %d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds(), r.Failing.Milliseconds())
 }
 
-// Parse parses a record. An invalid one has no term. An older guard writes no patience, and a later one may write
-// more: the guard of a node is not updated at the same moment as its gates.
+// Parse parses a record. An invalid one has no term. An older guard writes no patience or no failing time, and a later
+// one may write more: the guard of a node is not updated at the same moment as its gates.
 func Parse(text string) Record {
-	fields := append(strings.Fields(text), "0")
-	if len(fields) < 3 {
+	fields := append(strings.Fields(text), "0", "0")
+	if len(fields) < 4 {
 		return Record{}
 	}
 	began, beginErr := strconv.ParseInt(fields[0], 10, 64)
 	added, stampErr := strconv.ParseUint(fields[1], 10, 32)
 	patience, patienceErr := strconv.ParseUint(fields[2], 10, 32)
-	if beginErr != nil || stampErr != nil || patienceErr != nil {
+	failing, failingErr := strconv.ParseUint(fields[3], 10, 32)
+	if beginErr != nil || stampErr != nil || patienceErr != nil || failingErr != nil {
 		return Record{}
 	}
-	return Record{Term: began, Stamp: uint32(added), Patience: time.Duration(patience) * time.Millisecond}
+	return Record{
+		Term: began, Stamp: uint32(added), Patience: time.Duration(patience) * time.Millisecond,
+		Failing: time.Duration(failing) * time.Millisecond,
+	}
 }

@@ -20,13 +20,19 @@ func TestDecide(t *testing.T) {
 	over := func(o *term.Observation) { o.Over = true }
 	confirmed := func(o *term.Observation) { o.Confirmed = true }
 	late := func(o *term.Observation) { o.Away = term.Grace }
+	hung := func(o *term.Observation) { o.Hung = true }
 	unknown := func(o *term.Observation) { o.Begun = false }
 	for name, test := range map[string]struct {
 		reason                 string
 		seen                   term.Observation
 		running, frozen, ended term.Action
 	}{
-		"never here":      {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
+		"never here": {"a standby runs until it ends", never, term.Leave, term.Leave, term.Exit},
+		"never here, hung": {
+			"a standby has no database to keep", with(never, hung), term.Replace, term.Replace, term.Exit,
+		},
+		"here, hung":      {"the guard hands the VIP over", with(kept, hung), term.Leave, term.Thaw, term.Restart},
+		"left, hung":      {"it may return", with(left, hung), term.Freeze, term.Leave, term.Leave},
 		"here":            {"an Ironic that crashes during its term restarts with its database", kept, term.Leave, term.Thaw, term.Restart},
 		"here, no record": {"the database of an unknown term is not kept", with(kept, unknown), term.Leave, term.Thaw, term.Exit},
 		"here, another record": {
@@ -140,10 +146,15 @@ func TestPending(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
+	all := term.Record{Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond, Failing: term.HungAfter}
 	for text, want := range map[string]term.Record{
-		term.Record{Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond}.String(): {Term: 12, Stamp: 7, Patience: 3300 * time.Millisecond},
-		"12 7": {Term: 12, Stamp: 7}, "12 7 8": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond}, "12 7 8 9": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
-		"": {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {},
+		all.String(): all,
+		"12 7":       {Term: 12, Stamp: 7}, "12 7 8": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
+		"12 7 8 9":    {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond, Failing: 9 * time.Millisecond},
+		"12 7 8 9 10": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond, Failing: 9 * time.Millisecond},
+		"0 0 0 1":     {Failing: time.Millisecond},
+		"":            {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {},
+		"12 7 8 x": {}, "12 7 8 -9": {},
 	} {
 		if got := term.Parse(text); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
