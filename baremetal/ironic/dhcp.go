@@ -33,8 +33,9 @@ const leases = StateDirectory + "/leases"
 // The configuration of the image of Ironic is not used: it answers on every node, sends clients to the address of the
 // node instead of the VIP, and rejects clients with a lease of another node. Instead:
 //
-//   - With dhcp-authoritative, a new VIP holder renews unknown leases. The option requires a single server on the
-//     network, so the process runs only on the VIP holder.
+//   - With dhcp-authoritative, a new VIP holder renews unknown leases. With IPv6 it ignores RENEW, which names the DUID
+//     of the previous holder. The client keeps its address, and sends REBIND after 7/8 of its lease, which any holder
+//     answers. The option requires a single server on the network, so the process runs only on the VIP holder.
 //   - dhcp-boot has a third field, the address of the next server. The second field is only a name.
 //   - The root of TFTP is an argument: it depends on whether the node has boot loaders.
 //   - Option 54, the identifier of the server, has its default: with the VIP, dnsmasq would refuse its own clients.
