@@ -15,9 +15,9 @@ const loopback = "127.0.0.1"
 
 // vip returns the container of the guard with keepalived.
 func (c Config) vip() part {
-	// The guard uses much less. On a busy node, keepalived requires this request to run in time: a holder that misses
+	// The guard uses much less CPU. On a busy node, keepalived requires this request to run in time: a holder that misses
 	// its advertisements loses the VIP, and Ironic its database.
-	guard := c.container("guard", c.Images.Guard, "100m", "24Mi")
+	guard := c.container("guard", c.Images.Guard, "100m", "32Mi")
 	guard.Command = []string{
 		GuardProgram, "run", "--settings=" + onNode(SettingsFile), "--cache=" + CacheDirectory,
 		"--listen=" + c.Settings.guardListens(),
@@ -277,7 +277,7 @@ func (r Ramdisk) defaults() []corev1.EnvVar {
 // dnsmasq returns the container of the DHCP server. It runs as root with three capabilities: not every image sets
 // capabilities on the program.
 func (c Config) dnsmasq() part {
-	container := c.container("dnsmasq", c.Images.Ironic, "5m", "16Mi")
+	container := c.container("dnsmasq", c.Images.Ironic, "5m", "32Mi")
 	gate := []string{tool, "gate", "--while-vip", "--folder=" + customFirmware, "--folder=" + firmware}
 	container.Command = append(append(gate, c.addressFlags()...), "--", "/usr/sbin/dnsmasq", "--no-daemon",
 		"--tftp-root="+folderMark, "--conf-file="+onNode(DHCPFile))

@@ -101,7 +101,7 @@ func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.P
 // them later. Only this container mounts the parent folders, to remove the permissions of other users: cloud-init and
 // the kubelet create folders that all users may enter.
 func (c Config) prepareContainer(arguments []string) corev1.Container {
-	container := c.container("prepare", c.Images.Guard, "5m", "16Mi")
+	container := c.container("prepare", c.Images.Guard, "5m", "32Mi")
 	container.Command = []string{GuardProgram, "prepare", "--install=" + toolsDirectory}
 	container.SecurityContext = asRoot()
 	container.VolumeMounts = []corev1.VolumeMount{{Name: toolsVolume, MountPath: toolsDirectory}}

@@ -37,7 +37,7 @@ func TestResources(t *testing.T) {
 		"a limit": {
 			reason: "above the request",
 			given:  map[string]corev1.ResourceRequirements{"guard": {Limits: list("", "1Gi")}},
-			pod:    1, container: "guard", want: list("100m", "24Mi"), most: list("", "1Gi"),
+			pod:    1, container: "guard", want: list("100m", "32Mi"), most: list("", "1Gi"),
 		},
 		"a low limit": {
 			reason: "the kubelet refuses a request above it",

@@ -57,8 +57,8 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// SharedScheme returns the scheme of Scheme, always the same one: nobody may extend it. A new one takes ten milliseconds
-// with the race detector.
+// SharedScheme returns a scheme with the same kinds, always the same one: nobody may extend it. A new one takes ten
+// milliseconds with the race detector.
 var SharedScheme = sync.OnceValue(Scheme)
 
 // ObjectOption is an option for objects of every kind.

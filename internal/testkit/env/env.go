@@ -65,7 +65,7 @@ type Options struct {
 
 // Server is a running management cluster.
 type Server struct {
-	// Config is the configuration of a cluster administrator. It has no client-side rate limit. It has a token, because the
+	// Config is the configuration of a cluster administrator. It has no client-side rate limit, and a token, because the
 	// API server verifies certificates at each request.
 	Config *rest.Config
 
