@@ -26,8 +26,9 @@ const (
 	// busy. The end of a program is noticed at once.
 	startLimit = 90 * time.Second
 
-	// roomyMemory is enough for an API server with all CRDs and the objects of a suite.
-	roomyMemory = "600MiB"
+	// apiServerMemory and etcdMemory are enough for all CRDs and the objects of a suite.
+	apiServerMemory = "400MiB"
+	etcdMemory      = "200MiB"
 )
 
 func (s *Server) prepareCertificates() error {
@@ -97,7 +98,7 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	}
 	if _, err := s.group.Start(process.Program{
 		Name: "etcd", Path: filepath.Join(s.programs.folder, "etcd"), Args: s.etcdArgs("http://" + etcd),
-		Env: s.environment(),
+		Env: s.environment(etcdMemory),
 	}); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	}
 	child, err := s.group.Start(process.Program{
 		Name: "kube-apiserver", Path: filepath.Join(s.programs.folder, "kube-apiserver"), Args: args,
-		Env: s.environment(),
+		Env: s.environment(apiServerMemory),
 	})
 	if err != nil {
 		return err
@@ -135,11 +136,11 @@ func probeAPIServer(ctx context.Context, clients kubernetes.Interface) error {
 	return err
 }
 
-func (s *Server) environment() []string {
+func (s *Server) environment(memory string) []string {
 	if !s.options.Roomy {
 		return nil
 	}
-	return []string{"GOGC=off", "GOMEMLIMIT=" + roomyMemory}
+	return []string{"GOGC=off", "GOMEMLIMIT=" + memory}
 }
 
 func (s *Server) etcdArgs(address string) []string {

@@ -49,7 +49,7 @@ type Options struct {
 	// then waits about a second. Without it, etcd answers at once.
 	WatchCache bool
 
-	// Roomy lets etcd and the API server collect no garbage until they need more than roomyMemory: a suite then takes less
+	// Roomy lets etcd and the API server collect no garbage until they use 200 and 400 MiB: a suite then takes less
 	// processor time. Benchmarks measure without it.
 	Roomy bool
 

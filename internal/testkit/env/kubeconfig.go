@@ -8,15 +8,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig file for a configuration of User and returns its path. The file contains all
-// certificates, so that it can be copied.
+// WriteKubeconfig writes a kubeconfig file for Config or a configuration of User, and returns its path. The file contains
+// all credentials, so that it can be copied.
 func (s *Server) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	content, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
 			name: {Server: config.Host, CertificateAuthorityData: config.CAData},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
-			name: {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData},
+			name: {ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken},
 		},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,
