@@ -8,8 +8,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig file for Config or a configuration of User, and returns its path. The file contains
-// all credentials, so that it can be copied.
+// WriteKubeconfig writes a kubeconfig file for Config or a configuration of User, and returns its path. The file
+// contains all credentials, so that it can be copied.
 func (s *Server) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	content, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
