@@ -102,6 +102,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	moving := hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader())
+	moving.OneNamespace = options.Namespace != ""
 	moves := &hostmove.Reconciler{
 		Client:   mgr.GetClient(),
 		Recorder: recorder(mgr, "hostmove"),

@@ -25,6 +25,10 @@ type Neighbour struct {
 	Elsewhere bool
 	Namespace string
 
+	// Foreign is true for a Cluster of another namespace that another manager reconciles. Its Ironic serves only hosts
+	// that name it: a manager of one namespace may have a host operator and an Ironic of its own.
+	Foreign bool
+
 	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.
 	ClusterID string
 
@@ -104,6 +108,14 @@ func NeighboursOf(namespace string, clusters []clusterv1.Cluster, all []infrav1.
 	slices.SortFunc(around, func(a, b Neighbour) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(elsewhere, func(a, b Neighbour) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return append(around, elsewhere...)
+}
+
+// AsForeign marks the Clusters of other namespaces as foreign, for a manager of one namespace.
+func AsForeign(around []Neighbour) []Neighbour {
+	for i := range around {
+		around[i].Foreign = around[i].Elsewhere
+	}
+	return around
 }
 
 // ungated returns true if the block-move annotation is missing. A Metal3Cluster that an external system manages never
@@ -267,7 +279,8 @@ func dependsOn(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour 
 //	endpoint                                            serves the host
 //	of its own Cluster                                  yes
 //	of another Cluster of the namespace                 yes
-//	in other namespaces, of one clusterID               yes
+//	in other namespaces, of one clusterID               yes, unless foreign
+//	in other namespaces, foreign                        yes, if the host names it
 //	in other namespaces, of several clusterIDs          unknown: each has its own BMO
 func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 	own := dependsOn(host, around)
@@ -279,16 +292,19 @@ func servedBy(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
 			return serving
 		}
 	}
-	return onlyElsewhere(around)
+	return onlyElsewhere(host, around)
 }
 
 func withEndpoint(around []Neighbour) []Neighbour {
 	return those(around, func(other Neighbour) bool { return other.Endpoint })
 }
 
-// onlyElsewhere returns the endpoints of other namespaces if they belong to one Ironic.
-func onlyElsewhere(around []Neighbour) []Neighbour {
-	serving := those(around, func(other Neighbour) bool { return other.Elsewhere && other.Endpoint })
+// onlyElsewhere returns the endpoints of other namespaces that may serve a host, if they belong to one Ironic.
+func onlyElsewhere(host *bmov1alpha1.BareMetalHost, around []Neighbour) []Neighbour {
+	named := host.Annotations[infrav1.IronicClusterIDAnnotation]
+	serving := those(around, func(other Neighbour) bool {
+		return other.Elsewhere && other.Endpoint && (!other.Foreign || other.ClusterID == named)
+	})
 	another := func(other Neighbour) bool { return other.ClusterID != serving[0].ClusterID }
 	if len(serving) == 0 || serving[0].ClusterID == "" || slices.ContainsFunc(serving, another) {
 		return nil

@@ -128,3 +128,21 @@ func TestAHostBringsItsIronic(t *testing.T) {
 		t.Errorf("the host runs, and says %q", got)
 	}
 }
+
+// TestAsForeign has an endpoint of another namespace that another management cluster has taken over.
+func TestAsForeign(t *testing.T) {
+	around := func() []pivot.Neighbour {
+		return []pivot.Neighbour{runs, {Elsewhere: true, Endpoint: true, ClusterID: "c2", Verified: true, Superseded: true}}
+	}
+	host := claimed()
+	if goal := pivot.GoalOf(host, around()); goal != pivot.PhaseFenced {
+		t.Errorf("a manager of all namespaces: got %s, want %s", goal, pivot.PhaseFenced)
+	}
+	if goal := pivot.GoalOf(host, pivot.AsForeign(around())); goal != pivot.PhaseRunning {
+		t.Errorf("a manager of one namespace: got %s, want %s", goal, pivot.PhaseRunning)
+	}
+	host.Annotations[infrav1.IronicClusterIDAnnotation] = "c2"
+	if goal := pivot.GoalOf(host, pivot.AsForeign(around())); goal != pivot.PhaseFenced {
+		t.Errorf("a host that names the endpoint: got %s, want %s", goal, pivot.PhaseFenced)
+	}
+}

@@ -193,8 +193,15 @@ func TestIsReplaced(t *testing.T) {
 		want   bool
 	}{
 		"Replaced": {"a user created it for other hardware", func(*bmov1alpha1.BareMetalHost, *infrav1.Metal3Machine) {}, true},
-		"Consumed": {"another machine has it", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+		"Consumed": {"a consumer of another kind has it", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
 			host.Spec.ConsumerRef = &corev1.ObjectReference{Name: "another"}
+		}, false},
+		"ClaimedByAnother": {"the machine never claims it", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "another"}
+			host.Spec.Image, host.Annotations = &bmov1alpha1.Image{}, map[string]string{infrav1.ReleaseAnnotation: "{}"}
+		}, true},
+		"ItsOwn": {"the machine has it", func(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine) {
+			host.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: machine.Name}
 		}, false},
 		"Image": {"it may run the system of the machine", func(host *bmov1alpha1.BareMetalHost, _ *infrav1.Metal3Machine) {
 			host.Spec.Image = &bmov1alpha1.Image{}

@@ -38,6 +38,12 @@ type Record struct {
 	// Fence is the fence of the Node.
 	Fence Fence `json:"fence,omitempty"`
 
+	// FencedAt is when the try began to fence the Node. Nil before.
+	FencedAt *metav1.Time `json:"fencedAt,omitempty"`
+
+	// AfterOutage says that the try began again because no manager ran at its timeout.
+	AfterOutage bool `json:"afterOutage,omitempty"`
+
 	// NotRebooted says that no earlier try powered the host on again. Next sets it at the end of each try.
 	NotRebooted bool `json:"notRebooted,omitempty"`
 }
@@ -98,6 +104,12 @@ func (r Record) Left(timeout time.Duration, now time.Time) time.Duration {
 	return max(0, r.LastRemediated.Add(timeout).Sub(now))
 }
 
+// FenceLeft returns the time for which the host stays off until its Node is fenced: half of the time that the try has
+// left when the fence begins.
+func (r Record) FenceLeft(timeout time.Duration, now time.Time) time.Duration {
+	return max(0, r.Left(timeout, now)-min(timeout, r.Left(timeout, r.FencedAt.Time))/2)
+}
+
 // Progress has the facts that decide whether a try continues.
 type Progress struct {
 	Record Record
@@ -124,7 +136,7 @@ type Progress struct {
 //	none                                                    the first try begins
 //	Running, Waiting    before        any                   the try continues
 //	Running, Waiting    after         healthy               the try continues: its MachineHealthCheck ends it
-//	Running, Waiting    before Since  unhealthy             the time of the try begins again: no manager ran at its end
+//	Running, Waiting    before Since  unhealthy             its time begins again, once: no manager ran at its end
 //	Running, Waiting    in Grace      unhealthy             the try continues
 //	Running, Waiting    after both    unhealthy   left      the next try begins
 //	Running, Waiting    after both    unhealthy   none      Deleting machine
@@ -135,8 +147,11 @@ func Next(progress Progress) (Record, time.Duration) {
 	case record.Phase == infrav1.RemediationDeletingMachine:
 		return record, 0
 	case record.Phase == "":
-	case progress.Unhealthy && record.LastRemediated != nil && record.Left(timeout, progress.Since) == 0:
-		return record.Resumed(progress.Now), timeout
+	case progress.Unhealthy && !record.AfterOutage && record.LastRemediated != nil &&
+		record.Left(timeout, progress.Since) == 0:
+		record = record.Resumed(progress.Now)
+		record.AfterOutage = true
+		return record, timeout
 	case record.Left(timeout+progress.Grace, progress.Now) > 0 || !progress.Unhealthy:
 		return record, record.Left(timeout+progress.Grace, progress.Now)
 	case record.RetryCount >= progress.Limits.Retries:
@@ -146,6 +161,7 @@ func Next(progress Progress) (Record, time.Duration) {
 	default:
 		record.NotRebooted = progress.notRebooted()
 		record.RetryCount++
+		record.FencedAt, record.AfterOutage = nil, false
 	}
 	record.Phase = infrav1.RemediationRunning
 	record.LastRemediated = &metav1.Time{Time: progress.Now.Truncate(time.Second)}

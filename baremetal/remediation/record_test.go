@@ -93,6 +93,14 @@ func TestNext(t *testing.T) {
 		record.NotRebooted = true
 		return record
 	}
+	afterOutage := func(record remediation.Record) remediation.Record {
+		record.AfterOutage = true
+		return record
+	}
+	fenced := func(record remediation.Record) remediation.Record {
+		record.FencedAt = at(1100)
+		return record
+	}
 	cases := map[string]struct {
 		reason    string
 		record    remediation.Record
@@ -150,7 +158,15 @@ func TestNext(t *testing.T) {
 		},
 		"Outage": {
 			reason: "nothing happened to the host while no manager ran", record: try(running, 2, 1000), now: 1701, unhealthy: true,
-			since: 1600, want: try(running, 2, 1701), after: timeout,
+			since: 1600, want: afterOutage(try(running, 2, 1701)), after: timeout,
+		},
+		"OutageAgain": {
+			reason: "a manager that restarts often would never end the try", record: afterOutage(try(running, 2, 1000)), now: 1701,
+			unhealthy: true, since: 1600, want: afterOutage(try(gone, 2, 1000)),
+		},
+		"NextTryAfterOutage": {
+			reason: "each try has its own outage and fence", record: fenced(afterOutage(try(waiting, 0, 1000))), now: 1600, unhealthy: true,
+			want: try(running, 1, 1600), after: timeout,
 		},
 		"ShortOutage": {
 			reason: "the manager ran at the timeout", record: try(running, 2, 1000), now: 1701, unhealthy: true,
@@ -223,5 +239,25 @@ func TestLimitsOf(t *testing.T) {
 				t.Errorf("%s: %v\n-want +got:\n%s", tc.reason, reached, diff)
 			}
 		})
+	}
+}
+
+// TestFenceLeft starts a fence at several times of a try of 600 seconds that began at 1000.
+func TestFenceLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fencedAt, now int64
+		want          time.Duration
+	}{
+		"at the start":             {1000, 1000, 300 * time.Second},
+		"later":                    {1400, 1400, 100 * time.Second},
+		"at its half":              {1400, 1500, 0},
+		"over":                     {1400, 1599, 0},
+		"before a resumed try":     {400, 1000, 300 * time.Second},
+		"at the end of a slow BMC": {1590, 1590, 5 * time.Second},
+	} {
+		record := remediation.Record{LastRemediated: at(1000), FencedAt: at(tc.fencedAt)}
+		if got := record.FenceLeft(600*time.Second, time.Unix(tc.now, 0)); got != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
 	}
 }

@@ -104,14 +104,20 @@ func IsLost(subject Subject) bool {
 // example with the BMC of new hardware. The first row that fits counts.
 //
 //	seen                                                          replaced
-//	a consumer, an image, a deploy step or a record of a claim    no: it may be the host of the machine
 //	the host is not younger than the Metal3Machine                no: it may be the host of the machine
 //	the Metal3Machine has no provider ID                          no: it may still claim the host
+//	another Metal3Machine is the consumer                         yes
+//	a consumer, an image, a deploy step or a record of a claim    no: it may be the host of the machine
 //	anything else                                                 yes
 func IsReplaced(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine) bool {
+	if !machine.CreationTimestamp.Before(&host.CreationTimestamp) || machine.Spec.ProviderID == "" {
+		return false
+	}
+	if consumer := host.Spec.ConsumerRef; consumer != nil {
+		return consumer.Kind == "Metal3Machine" && consumer.Name != machine.Name
+	}
 	_, claimed := host.Annotations[infrav1.ReleaseAnnotation]
-	used := claimed || host.Spec.ConsumerRef != nil || host.Spec.Image != nil || host.Spec.CustomDeploy != nil
-	return !used && machine.CreationTimestamp.Before(&host.CreationTimestamp) && machine.Spec.ProviderID != ""
+	return !claimed && host.Spec.Image == nil && host.Spec.CustomDeploy == nil
 }
 
 // IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it.

@@ -27,6 +27,9 @@ import (
 type Store struct {
 	*hoststore.Store
 
+	// OneNamespace is true in a manager of one namespace.
+	OneNamespace bool
+
 	client client.Client
 	// live reads past the cache.
 	live client.Reader
@@ -48,7 +51,11 @@ func (s *Store) Neighbours(ctx context.Context, namespace string) ([]pivot.Neigh
 	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Metal3Clusters: %w", err)
 	}
-	return pivot.NeighboursOf(namespace, clusters.Items, list.Items), nil
+	around := pivot.NeighboursOf(namespace, clusters.Items, list.Items)
+	if s.OneNamespace {
+		around = pivot.AsForeign(around)
+	}
+	return around, nil
 }
 
 // Tenant describes the Metal3Machine on a host.
@@ -145,7 +152,7 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 	return described(err, "keeping host %s provisioned", current.Name)
 }
 
-// described returns an error with what failed. It replaces a write conflict by hoststore.ErrConflict.
+// described adds the failed step to an error. It replaces a write conflict by hoststore.ErrConflict.
 func described(err error, format, name string) error {
 	if err == nil {
 		return nil

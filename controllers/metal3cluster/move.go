@@ -102,6 +102,9 @@ func (r *Reconciler) readClusters(ctx context.Context, s *scope) error {
 		s.move.Clusters = append(s.move.Clusters, &clusters.Items[i])
 	}
 	s.move.Around, s.around.Clusters = pivot.NeighboursOf(s.infra.Namespace, clusters.Items, infras.Items), infras.Items
+	if r.Namespace != "" {
+		s.move.Around = pivot.AsForeign(s.move.Around)
+	}
 	return nil
 }
 

@@ -178,6 +178,6 @@ func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome
 	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {
 		return outcome.Done(), nil
 	}
-	// Of a claim that is being deleted, the controller of Metal3DataClaims releases the data.
+	// The controller of Metal3DataClaims releases the data of a claim that is being deleted.
 	return outcome.Done(), flow.Discard(ctx, r.Client, s.claim, infrav1.MachineFinalizer, false)
 }

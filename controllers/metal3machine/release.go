@@ -98,15 +98,27 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
+	clonedFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
+	if controlPlaneOwner(s.owner) == nil {
+		// Most workers have no nodeReuse, so the cached template is read before the owner.
+		if reuses, err := r.reuses(ctx, s, clonedFrom); err != nil || !reuses {
+			return "", err
+		}
+	}
 	name, err := r.templateName(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	template, err := flow.Find[infrav1.Metal3MachineTemplate](ctx, r.Client, s.named(name))
-	if template == nil || !template.Spec.NodeReuse {
+	if reuses, err := r.reuses(ctx, s, name); err != nil || !reuses {
 		return "", err
 	}
 	return owner, nil
+}
+
+// reuses returns true if a template exists and has nodeReuse.
+func (r *Reconciler) reuses(ctx context.Context, s *scope, name string) (bool, error) {
+	template, err := flow.Find[infrav1.Metal3MachineTemplate](ctx, r.Client, s.named(name))
+	return template != nil && template.Spec.NodeReuse, err
 }
 
 // templateName returns the template of the next machine of the owner: for a worker the template of the machine, for a

@@ -100,22 +100,26 @@ func (r *Reconciler) resumed(s *scope) remediation.Record {
 func (r *Reconciler) next(s *scope) (remediation.Record, time.Duration) {
 	return remediation.Next(remediation.Progress{
 		Record: r.resumed(s), Limits: s.limits, Unhealthy: s.unhealthy(),
-		PoweredOn: s.host.Status.PoweredOn && !remediation.Restarting(s.host),
-		Grace:     s.grace, Since: r.since, Now: r.Clock.Now(),
+		PoweredOn: s.isOn(), Grace: s.grace, Since: r.since, Now: r.Clock.Now(),
 	})
 }
+
+// isOn returns true if the host is powered on, and no restart of it is requested.
+func (s *scope) isOn() bool { return s.host.Status.PoweredOn && !remediation.Restarting(s.host) }
 
 // extend gives a try more time before the next try, or the replacement of the Machine, follows. A MachineHealthCheck
 // with a template reports a recovery only while Cluster API is connected to the cluster, so its report may be outdated.
 //
 //	seen                                          more time
-//	Node is ready, and its host is powered on     one timeout
+//	host was not rebooted in this try, or is off  none
+//	Node is ready                                 one timeout
 //	API server does not answer, or forbids it     connectTime
 //	anything else                                 none
 func (r *Reconciler) extend(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	record, _ := r.next(s)
 	ends := record.RetryCount != s.record.RetryCount || record.Phase != s.record.Phase
-	if !ends || !s.host.Status.PoweredOn || s.record.Left(2*s.limits.Timeout, r.Clock.Now()) == 0 {
+	rebooted := s.record.Phase == infrav1.RemediationWaiting && s.isOn()
+	if !ends || !rebooted || s.record.Left(2*s.limits.Timeout, r.Clock.Now()) == 0 {
 		return outcome.Done(), nil
 	}
 	node, err := r.readNode(ctx, s)
@@ -178,25 +182,23 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) (outcome.Outcome, e
 	return outcome.Done(), nil
 }
 
-// fence fences the Node while its host is off. If the API server of the cluster does not answer, fence skips the Node:
-// no controller moves its pods in this time. The host itself may run this API server. If the API server forbids a
-// request, fence tries again for connectTime, and then skips the Node. Otherwise, the host would stay off. For the same
-// reason, fence waits for half of the timeout only. The kubelet ends pods that are still being deleted.
+// fence fences the Node while its host is off, for half of the time that is left. Otherwise, the host would stay off.
+// The kubelet ends pods that are still being deleted.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase != infrav1.RemediationRunning {
 		return outcome.Done(), nil
 	}
-	fenced, err := r.fenceNode(ctx, s)
-	if workload.IsUnreachable(err) {
-		fenced, err = s.waitForConnection(r.Clock.Now()), nil
+	if s.record.FencedAt == nil {
+		s.record.FencedAt = &metav1.Time{Time: r.Clock.Now().Truncate(time.Second)}
+		if err := s.save(ctx); err != nil {
+			return outcome.Done(), err
+		}
 	}
-	if apierrors.IsForbidden(err) && s.record.Left(connectTime, r.Clock.Now()) == 0 {
-		fenced, err = outcome.Done(), nil
-	}
+	fenced, err := r.fenceOrSkip(ctx, s)
 	if err == nil && fenced.IsDone() {
 		return fenced, r.wait(ctx, s)
 	}
-	if s.left(r.Clock.Now()) > s.limits.Timeout/2 {
+	if apierrors.IsConflict(err) || s.record.FenceLeft(s.limits.Timeout, r.Clock.Now()) > 0 {
 		return fenced, err
 	}
 	problem := fenced.Message
@@ -207,8 +209,23 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 		return outcome.Done(), err
 	}
 	r.Recorder.Eventf(s.request, nil, corev1.EventTypeWarning, "FenceIncomplete", "PowerOn",
-		"Requested power-on of BareMetalHost %s after half of the timeout: %s", s.host.Name, problem)
+		"Requested power-on of BareMetalHost %s, although its Node is not fenced: %s", s.host.Name, problem)
 	return outcome.Done(), nil
+}
+
+// fenceOrSkip fences the Node. If the API server of the cluster does not answer, it skips the Node: no controller moves
+// its pods in this time. The host itself may run this API server. If the API server forbids a request, it tries again for
+// connectTime, and then skips the Node.
+func (r *Reconciler) fenceOrSkip(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	fenced, err := r.fenceNode(ctx, s)
+	switch {
+	case workload.IsUnreachable(err):
+		return s.waitForConnection(r.Clock.Now()), nil
+	case apierrors.IsForbidden(err) && s.record.Left(connectTime, r.Clock.Now()) == 0:
+		return outcome.Done(), nil
+	default:
+		return fenced, err
+	}
 }
 
 // waitForConnection waits for the API server of the cluster for connectTime, because a new manager is not connected

@@ -174,7 +174,7 @@ func describeReboots(s *suite) {
 		})
 	}
 
-	It("powers the host on after half of the timeout although a pod stays, and reboots it again", func(ctx context.Context) {
+	It("powers the host on after half of the remaining timeout although a pod stays, and reboots it again", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
 		pod := w.pod(ctx)

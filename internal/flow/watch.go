@@ -62,7 +62,7 @@ func Requests(ctx context.Context, cache client.Reader, list client.ObjectList, 
 	return RequestsIf(ctx, cache, list, func(client.Object) bool { return true }, options...)
 }
 
-// RequestsIf is as Requests, for the objects for which wanted returns true.
+// RequestsIf returns a request for each object of a cached list for which wanted returns true.
 func RequestsIf[T client.Object](ctx context.Context, cache client.Reader, list client.ObjectList, wanted func(T) bool,
 	options ...client.ListOption,
 ) []ctrl.Request {

@@ -172,7 +172,7 @@ type snapshot struct {
 	ironicWell bool
 	checkedAt  time.Time
 
-	// failingSince is when Ironic failed the first check after its last answer. Zero while it answers.
+	// failingSince is when Ironic failed the first check after its last answer. Zero if it answered the last check.
 	failingSince time.Time
 
 	annotation  policy.Answer
@@ -197,7 +197,7 @@ func (s snapshot) failing(now time.Time) time.Duration {
 	if s.failingSince.IsZero() {
 		return 0
 	}
-	return min(now.Sub(s.failingSince).Truncate(time.Second), term.HungAfter)
+	return max(0, min(now.Sub(s.failingSince).Truncate(time.Second), term.HungAfter))
 }
 
 // enterCarrier records since when the interface has a carrier, or none.

@@ -81,7 +81,6 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 			g.debounce.Continue(began)
 		}
 		stopped = false
-		g.facts.setFailing(health.IsOfIronic(err), began)
 		g.facts.latency.Observe(time.Since(began).Seconds())
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()
@@ -107,6 +106,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 		return nil
 	}
 	err := g.prober.Check(ctx)
+	g.facts.setFailing(health.IsOfIronic(err), now)
 	g.log.once("authority", "The certificate authority changes", g.prober.Unsettled())
 	return err
 }

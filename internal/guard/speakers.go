@@ -67,6 +67,9 @@ func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 	}
 }
 
+// loggedSpeakers is the maximum number of foreign speakers in a line of the log: any host of the network can be one.
+const loggedSpeakers = 5
+
 // reportSpeakers exports peers and foreign speakers as metrics, and logs changes of the foreign speakers.
 func (g *guard) reportSpeakers(now time.Time) {
 	for peer, seen := range g.ledger.Peers() {
@@ -79,9 +82,14 @@ func (g *guard) reportSpeakers(now time.Time) {
 	g.foreign = speakers
 	g.facts.foreign.Reset()
 	var collisions []error
-	for _, speaker := range speakers {
+	for i, speaker := range speakers {
 		g.facts.foreign.WithLabelValues(speaker.Source.String()).Set(1)
-		collisions = append(collisions, fmt.Errorf("%s %s", speaker.Source, speaker.Collision))
+		if i < loggedSpeakers {
+			collisions = append(collisions, fmt.Errorf("%s %s", speaker.Source, speaker.Collision))
+		}
+	}
+	if more := len(speakers) - loggedSpeakers; more > 0 {
+		collisions = append(collisions, fmt.Errorf("and %d more", more))
 	}
 	g.log.once("foreign", "Another VRRP speaker collides with the VIP of Ironic; give one of the two another virtual "+
 		"router ID, or list it as a peer", errors.Join(collisions...))

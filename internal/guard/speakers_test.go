@@ -18,7 +18,7 @@ func TestForeignSpeakerChanges(t *testing.T) {
 	g := &guard{log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(), ledger: advert.NewLedger(now)}
 	for _, priority := range []uint8{5, 6, 7} {
 		g.ledger.Record(now, advert.Group{RouterID: 51, Virtual: virtual}, netip.MustParseAddr("172.22.0.99"),
-			advert.Advertisement{RouterID: 51, Priority: priority, Addresses: virtual, HopLimit: 255})
+			advert.Advertisement{Version: 3, RouterID: 51, Priority: priority, Addresses: virtual, HopLimit: 255})
 		g.reportSpeakers(now)
 		if count := reported(t, g); count != 1 {
 			t.Errorf("%d foreign speakers are reported at priority %d, want 1", count, priority)

@@ -558,7 +558,6 @@ func TestUnowned(t *testing.T) {
 		}
 	}
 	want := []string{
-		"HostNetworkAttachment network has no owner, and stays behind: create it in the target",
 		"Metal3DataTemplate old has no owner, and stays behind: " +
 			"set label clusterctl.cluster.x-k8s.io/move on it if the target requires it",
 	}

@@ -192,17 +192,16 @@ func unowned(host *bmov1alpha1.BareMetalHost) bool {
 func (s departure) unowned() []string {
 	var notes []string
 	for _, definition := range s.definitions {
-		if _, labelled := definition.Labels[infrav1.MoveLabel]; labelled || !definition.ours() {
+		_, labelled := definition.Labels[infrav1.MoveLabel]
+		// Attachments that the target lacks are an obstacle.
+		if labelled || !definition.ours() || definition.Name == pivot.AttachmentDefinition {
 			continue
 		}
 		objects := s.objects[definition.Kind]
-		remedy := fmt.Sprintf("set label %s on it if the target requires it", infrav1.MoveLabel)
-		if definition.Name == pivot.AttachmentDefinition {
-			remedy = "create it in the target"
-		}
 		for _, name := range slices.Sorted(maps.Keys(objects)) {
 			if !pivot.Moves(objects[name]) {
-				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: %s", definition.Kind.Kind, name, remedy))
+				notes = append(notes, fmt.Sprintf("%s %s has no owner, and stays behind: set label %s on it if the target "+
+					"requires it", definition.Kind.Kind, name, infrav1.MoveLabel))
 			}
 		}
 	}

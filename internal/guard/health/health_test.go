@@ -188,9 +188,14 @@ func TestNoAuthority(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	empty := filepath.Join(folder, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, target := range map[string]health.Target{
 		"authority": {Authority: filepath.Join(folder, "absent")},
 		"PEM":       {Authority: garbage},
+		"empty":     {Authority: empty},
 	} {
 		prober := health.Prober{Target: target}
 		err := prober.Check(t.Context())

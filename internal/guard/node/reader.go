@@ -125,6 +125,9 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if secure == nil || secure.RootCAs == nil || secure.GetClientCertificate == nil {
+		return nil, errors.New("it has no certificate authority or no client certificate of the current context")
+	}
 	// The client of the library would keep its connections.
 	transport := &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}
 	client, err := metadata.NewForConfigAndClient(config, &http.Client{Transport: transport})
@@ -133,9 +136,12 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	}
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	object, err := client.Resource(nodes).Get(ctx, r.Node, metav1.GetOptions{})
+	var answered apierrors.APIStatus
 	switch {
-	// A misconfigured proxy answers 404 too, but not with a Status.
-	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+	// A misconfigured proxy answers 404 too, but not with a Status. Its text may differ in each answer.
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &answered):
+		return nil, fmt.Errorf("not an API server answered, with code %d", answered.Status().Code)
+	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -113,7 +114,10 @@ func TestCache(t *testing.T) {
 
 func TestInvalidKubeconfig(t *testing.T) {
 	t.Parallel()
-	good := newReader(t, func(http.ResponseWriter, *http.Request) {})
+	good := newReader(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, object(`{}`))
+	})
 	content, err := os.ReadFile(good.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -56,8 +56,9 @@ func (r Record) String() string {
 	return fmt.Sprintf("%d %d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds(), r.Failing.Milliseconds())
 }
 
-// Parse parses a record. An invalid one has no term. An older guard writes no patience or no failing time, and a later
-// one may write more: the guard of a node is not updated at the same moment as its gates.
+// Parse parses a record. An invalid one has no term, except that an invalid failing time is zero. An older guard writes
+// no patience or no failing time, and a later one may write more: the guard of a node is not updated at the same moment
+// as its gates.
 func Parse(text string) Record {
 	fields := append(strings.Fields(text), "0", "0")
 	if len(fields) < 4 {
@@ -66,8 +67,11 @@ func Parse(text string) Record {
 	began, beginErr := strconv.ParseInt(fields[0], 10, 64)
 	added, stampErr := strconv.ParseUint(fields[1], 10, 32)
 	patience, patienceErr := strconv.ParseUint(fields[2], 10, 32)
-	failing, failingErr := strconv.ParseUint(fields[3], 10, 32)
-	if beginErr != nil || stampErr != nil || patienceErr != nil || failingErr != nil {
+	failing, err := strconv.ParseUint(fields[3], 10, 32)
+	if err != nil {
+		failing = 0
+	}
+	if beginErr != nil || stampErr != nil || patienceErr != nil {
 		return Record{}
 	}
 	return Record{

@@ -154,7 +154,7 @@ func TestParse(t *testing.T) {
 		"12 7 8 9 10": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond, Failing: 9 * time.Millisecond},
 		"0 0 0 1":     {Failing: time.Millisecond},
 		"":            {}, "12": {}, "12 ": {}, "x 7": {}, "12 -1": {}, "12 4294967296": {}, "0 0\n": {}, "12 7 x": {}, "12 7 -8": {},
-		"12 7 8 x": {}, "12 7 8 -9": {},
+		"12 7 8 x": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond}, "12 7 8 -9": {Term: 12, Stamp: 7, Patience: 8 * time.Millisecond},
 	} {
 		if got := term.Parse(text); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)

@@ -111,7 +111,12 @@ func keepRouterID(before, after *infrav1.Ironic) {
 
 func clusterChange(before, after *infrav1.Metal3Cluster) rule.Findings {
 	path := field.NewPath("spec")
+	var removed rule.Findings
+	if before.Spec.Ironic != nil && after.Spec.Ironic == nil {
+		removed = rule.Warn(path.Child("ironic"), "is removed: no node of this cluster runs Ironic for it any more")
+	}
 	return rule.Join(
+		removed,
 		endpointChange(path.Child("controlPlaneEndpoint"), before, after),
 		rule.IronicChange(path.Child("ironic"), before.Spec.Ironic, after.Spec.Ironic),
 		rule.RouterIDChange(path.Child("ironic"), before.Spec.Ironic, after.Spec.Ironic),

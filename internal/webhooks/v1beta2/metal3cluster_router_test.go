@@ -42,7 +42,7 @@ func TestMetal3ClusterKeepsItsRouterID(t *testing.T) {
 	}
 }
 
-// TestMetal3ClusterRemovesIronic sends what server-side apply leaves of spec.ironic when its user removes it.
+// TestMetal3ClusterRemovesIronic sends the fields of spec.ironic that server-side apply leaves when its user removes it.
 func TestMetal3ClusterRemovesIronic(t *testing.T) {
 	only := func(changes ...func(*infrav1.Ironic)) *infrav1.Metal3Cluster {
 		empty := func(ironic *infrav1.Ironic) { *ironic = infrav1.Ironic{} }

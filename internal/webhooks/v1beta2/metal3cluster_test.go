@@ -145,6 +145,7 @@ func TestMetal3ClusterIronicUpdate(t *testing.T) {
 		"removed": {
 			reason: "and remove it",
 			before: altered(validCluster, ironic()), after: validCluster(),
+			warnings: []string{"spec.ironic: is removed: no node of this cluster runs Ironic for it any more"},
 		},
 		"another identity": {
 			reason: "the hosts are registered with the old identity",
