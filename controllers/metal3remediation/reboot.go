@@ -214,8 +214,8 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 }
 
 // fenceOrSkip fences the Node. If the API server of the cluster does not answer, it skips the Node: no controller moves
-// its pods in this time. The host itself may run this API server. If the API server forbids a request, it tries again for
-// connectTime, and then skips the Node.
+// its pods in this time. The host itself may run this API server. If the API server forbids a request, it tries again
+// for connectTime, and then skips the Node.
 func (r *Reconciler) fenceOrSkip(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	fenced, err := r.fenceNode(ctx, s)
 	switch {
