@@ -199,7 +199,7 @@ func (f NodeFacts) notOfThisHost(wanted Linking) string {
 	case node.ProviderID != "":
 		why = "its provider ID is " + node.ProviderID
 	case node.Created.Before(wanted.Since):
-		why = "it is older than the system on the host, unless the clock of the workload cluster is slow"
+		why = "it is older than the system on the host, unless the clock of the workload cluster is behind"
 	}
 	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, set the label: "+
 		"kubectl label node %s %s=%s --overwrite", node.Name, why, node.Name, infrav1.HostUIDLabel, wanted.HostUID)

@@ -145,7 +145,7 @@ func TestPlanLink(t *testing.T) {
 		},
 		"one node with the host name is older than the system on the host": {
 			byName: []host.Node{{Name: "a", Created: since.Add(-time.Second)}},
-			want:   waitAbout("a", "it is older than the system on the host, unless the clock of the workload cluster is slow"),
+			want:   waitAbout("a", "it is older than the system on the host, unless the clock of the workload cluster is behind"),
 		},
 		"one node with the host name is as old as the system on the host": {
 			byName: []host.Node{{Name: "a", Created: since}}, want: write("a"),

@@ -210,7 +210,7 @@ func TestOwnAddress(t *testing.T) {
 				s.stays("the address arrives", s.holder("a"), while)
 			}
 			s.own("a", (*netlink.Handle).AddrDel)
-			s.stays("the address is removed", s.holder("a"), time.Second)
+			s.stays("the address is removed", s.holder("a"), calm)
 			s.own("a", (*netlink.Handle).AddrAdd)
 			s.stays("the address is back", s.holder("a"), while)
 			s.crash("a")

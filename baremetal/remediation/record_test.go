@@ -21,7 +21,8 @@ const (
 func at(seconds int64) *metav1.Time { return ptr.To(metav1.Unix(seconds, 0)) }
 
 func TestRecall(t *testing.T) {
-	kept := `{"phase":"Waiting","retryCount":2,"lastRemediated":"1970-01-01T00:16:40Z","fence":"Delete"}`
+	kept := `{"phase":"Waiting","retryCount":2,"lastRemediated":"1970-01-01T00:16:40Z","fence":"Delete",` +
+		`"fencedAt":"1970-01-01T00:16:50Z","afterOutage":true,"notRebooted":true}`
 	status := func(phase infrav1.RemediationPhase) infrav1.Metal3RemediationStatus {
 		return infrav1.Metal3RemediationStatus{Phase: phase, RetryCount: 1, LastRemediated: at(500)}
 	}
@@ -39,6 +40,7 @@ func TestRecall(t *testing.T) {
 			annotations: map[string]string{infrav1.RemediationAnnotation: kept},
 			want: remediation.Record{
 				Phase: waiting, RetryCount: 2, LastRemediated: at(1000), Fence: remediation.DeleteFence,
+				FencedAt: at(1010), AfterOutage: true, NotRebooted: true,
 			},
 		},
 		"Moved": {
@@ -46,6 +48,7 @@ func TestRecall(t *testing.T) {
 			annotations: map[string]string{infrav1.RemediationAnnotation: kept},
 			want: remediation.Record{
 				Phase: waiting, RetryCount: 2, LastRemediated: at(5000), Fence: remediation.DeleteFence,
+				FencedAt: at(1010), AfterOutage: true, NotRebooted: true,
 			},
 		},
 		"Broken": {

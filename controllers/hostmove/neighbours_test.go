@@ -66,6 +66,15 @@ func TestNeighbours(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	one := moveStore(c)
+	one.OneNamespace = true
+	want[len(want)-1].Foreign = true
+	if got, err = one.Neighbours(t.Context(), build.DefaultNamespace); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a manager of one namespace: -want +got:\n%s", diff)
+	}
 	for _, fails := range []func(list client.ObjectList) bool{
 		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return is },
 		func(list client.ObjectList) bool { _, is := list.(*infrav1.Metal3ClusterList); return !is },

@@ -305,8 +305,12 @@ func describeResuming(s *suite) {
 		other.host(ctx, "waits", build.Provisioned(), other.claimed(), build.Annotations(map[string]string{
 			bmov1alpha1.PausedAnnotation: ours, infrav1.IronicClusterIDAnnotation: "moves-later",
 		}))
+		other.host(ctx, "own", build.Provisioned(), other.claimed(), build.Annotations(map[string]string{
+			bmov1alpha1.PausedAnnotation: ours,
+		}))
 		other.manager.Everywhere = []client.Object{&infrav1.Metal3Cluster{}}
 		other.manager.Start()
+		other.running(ctx, "own")
 		other.stays(ctx, "waits")
 		w.observe(ctx, metav1.ConditionTrue, infrav1.IronicHolder{Kind: infrav1.HolderManagement, Name: "m"})
 		other.running(ctx, "waits")

@@ -105,6 +105,7 @@ func (w *world) setup(_ context.Context, mgr ctrl.Manager, _ clustercache.Cluste
 	shared := true
 	hosts := hostmove.NewStore(
 		hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), mgr.GetClient(), mgr.GetAPIReader())
+	hosts.OneNamespace = len(w.manager.Everywhere) > 0
 	return (&hostmove.Reconciler{
 		Client:   mgr.GetClient(),
 		Recorder: mgr.GetEventRecorder("hostmove"),

@@ -2,6 +2,7 @@ package metal3machine
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -438,6 +439,44 @@ func TestBeforeNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := beforeNode(tc.scope); got != tc.want {
 				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReservation has a live reader that fails. A worker whose template has no nodeReuse does not need it.
+func TestReservation(t *testing.T) {
+	live := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errUnavailable
+		},
+	}).Build()
+	reusing := build.MachineTemplate("reusing")
+	reusing.Spec.NodeReuse = true
+	cached := fake.NewClientBuilder().WithScheme(build.SharedScheme()).WithObjects(reusing, build.MachineTemplate("plain")).Build()
+	for name, tc := range map[string]struct {
+		template string
+		worker   bool
+		want     error
+	}{
+		"Plain":        {"plain", true, nil},
+		"Gone":         {"gone", true, nil},
+		"Reusing":      {"reusing", true, errUnavailable},
+		"ControlPlane": {"plain", false, errUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := complete(onHost(build.Provisioned()), func(s *scope) {
+				s.machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: tc.template}
+				s.owner.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "owner"}
+				if !tc.worker {
+					s.owner.OwnerReferences = []metav1.OwnerReference{
+						{APIVersion: controlPlaneGroup + "/v1", Kind: "AnyControlPlane", Name: "owner", Controller: ptr.To(true)},
+					}
+				}
+			})
+			got, err := (&Reconciler{Client: cached, Live: live}).reservation(t.Context(), s)
+			if got != "" || !errors.Is(err, tc.want) {
+				t.Errorf("got %q, %v, want %v", got, err, tc.want)
 			}
 		})
 	}

@@ -245,9 +245,10 @@ func describeEscalations(s *suite) {
 		}).Should(Succeed())
 	})
 
-	It("counts a host that cannot be powered off as a failed try", func(ctx context.Context) {
+	It("counts a host that cannot be powered off as a failed try, also if its Node is ready", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
+		w.nodeIs(ctx, corev1.ConditionTrue)
 		w.start()
 		w.remediate(ctx)
 		for range 2 {

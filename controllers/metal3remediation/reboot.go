@@ -2,6 +2,7 @@ package metal3remediation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -109,9 +110,11 @@ func (s *scope) isOn() bool { return s.host.Status.PoweredOn && !remediation.Res
 
 // extend gives a try more time before the next try, or the replacement of the Machine, follows. A MachineHealthCheck
 // with a template reports a recovery only while Cluster API is connected to the cluster, so its report may be outdated.
+// The first row that fits counts.
 //
 //	seen                                          more time
 //	host was not rebooted in this try, or is off  none
+//	two timeouts have passed                      none
 //	Node is ready                                 one timeout
 //	API server does not answer, or forbids it     connectTime
 //	anything else                                 none
@@ -190,16 +193,13 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (outcome.Outcome, erro
 	}
 	if s.record.FencedAt == nil {
 		s.record.FencedAt = &metav1.Time{Time: r.Clock.Now().Truncate(time.Second)}
-		if err := s.save(ctx); err != nil {
-			return outcome.Done(), err
-		}
 	}
 	fenced, err := r.fenceOrSkip(ctx, s)
 	if err == nil && fenced.IsDone() {
 		return fenced, r.wait(ctx, s)
 	}
 	if apierrors.IsConflict(err) || s.record.FenceLeft(s.limits.Timeout, r.Clock.Now()) > 0 {
-		return fenced, err
+		return fenced, errors.Join(err, s.save(ctx))
 	}
 	problem := fenced.Message
 	if err != nil {

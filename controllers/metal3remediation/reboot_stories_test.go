@@ -197,6 +197,28 @@ func describeReboots(s *suite) {
 		Expect(w.client.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 	})
 
+	It("powers the host on although the fence fails, but not after a conflict", func(ctx context.Context) {
+		w := s.world(ctx)
+		answer := &atomic.Pointer[apierrors.StatusError]{}
+		answer.Store(apierrors.NewConflict(corev1.Resource("nodes"), w.node, errors.New("another client wrote it")))
+		w.nodes = func(nodes metal3remediation.Nodes) metal3remediation.Nodes { return failingNodes{nodes, answer} }
+		w.machine(ctx)
+		w.operate(ctx)
+		w.start()
+		w.remediate(ctx)
+		Eventually(func(g Gomega) { g.Expect(w.host(ctx, g).Status.PoweredOn).To(BeFalse()) }).Should(Succeed())
+		w.passes(ctx, timeout/2)
+		Consistently(func(g Gomega) { g.Expect(w.powerOffRequests(ctx, g)).NotTo(BeEmpty()) }).Should(Succeed())
+		answer.Store(apierrors.NewInternalError(errors.New("a webhook is broken")))
+		w.passes(ctx, time.Second)
+		Eventually(func(g Gomega) {
+			g.Expect(w.powerOffRequests(ctx, g)).To(BeEmpty())
+			g.Expect(w.events(ctx, g)).To(ContainElement("Warning FenceIncomplete"))
+		}).Should(Succeed())
+		answer.Store(nil)
+		w.done(ctx)
+	})
+
 	It("restarts a host with disablePowerOff, without a fence", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)
@@ -270,6 +292,19 @@ func (n forbiddenNodes) Read(ctx context.Context, cluster types.NamespacedName, 
 func (n forbiddenNodes) Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error {
 	if n.write && !equality.Semantic.DeepEqual(current, desired) {
 		return forbidden(current.Name)
+	}
+	return n.Nodes.Write(ctx, cluster, current, desired)
+}
+
+// failingNodes refuses to change Nodes while it has an error.
+type failingNodes struct {
+	metal3remediation.Nodes
+	answer *atomic.Pointer[apierrors.StatusError]
+}
+
+func (n failingNodes) Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error {
+	if err := n.answer.Load(); err != nil && !equality.Semantic.DeepEqual(current, desired) {
+		return err
 	}
 	return n.Nodes.Write(ctx, cluster, current, desired)
 }

@@ -125,6 +125,9 @@ func TestMap(t *testing.T) {
 	for _, object := range []client.Object{build.Metal3Machine("m", "c"), build.Cluster(""), build.Cluster("c")} {
 		toCluster.Create(t.Context(), event.CreateEvent{Object: object}, queue)
 	}
+	if queue.Len() == 0 {
+		t.Fatal("nothing is enqueued")
+	}
 	if got, _ := queue.Get(); queue.Len() != 0 || got.Name != "c" {
 		t.Errorf("got %v and %d more, want only the request for the Cluster", got, queue.Len())
 	}

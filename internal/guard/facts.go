@@ -10,8 +10,8 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/term"
 )
 
 // facts are the shared state of the parts of the guard, and their metrics.
@@ -114,13 +114,11 @@ func (f *facts) setIronic(well bool, now time.Time) (before bool) {
 	return before
 }
 
-// setFailing stores whether Ironic failed the last check.
-func (f *facts) setFailing(failing bool, now time.Time) {
+// setFailing counts the time of a check that Ironic failed. A check that Ironic did not fail ends the count.
+func (f *facts) setFailing(failing bool, took time.Duration) {
 	f.update(func(s *snapshot) {
-		if !failing {
-			s.failingSince = time.Time{}
-		} else if s.failingSince.IsZero() {
-			s.failingSince = now
+		if s.failing += max(took, health.Interval); !failing {
+			s.failing = 0
 		}
 	})
 }
@@ -172,8 +170,8 @@ type snapshot struct {
 	ironicWell bool
 	checkedAt  time.Time
 
-	// failingSince is when Ironic failed the first check after its last answer. Zero if it answered the last check.
-	failingSince time.Time
+	// failing is the time of the checks that Ironic has failed since its last answer.
+	failing time.Duration
 
 	annotation  policy.Answer
 	running     bool
@@ -190,14 +188,6 @@ type snapshot struct {
 
 	// refusal is why keepalived cannot be configured on this node. Nil means that it can.
 	refusal error
-}
-
-// failing returns for how long Ironic has failed all checks, in whole seconds.
-func (s snapshot) failing(now time.Time) time.Duration {
-	if s.failingSince.IsZero() {
-		return 0
-	}
-	return max(0, min(now.Sub(s.failingSince).Truncate(time.Second), term.HungAfter))
 }
 
 // enterCarrier records since when the interface has a carrier, or none.

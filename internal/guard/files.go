@@ -78,7 +78,8 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 	}
 	g.facts.setVerdict(fit, decision, now)
 	record := g.book.Record()
-	record.Patience, record.Failing = member.Timers(settings).Tolerated(), current.failing(now)
+	record.Patience = member.Timers(settings).Tolerated()
+	record.Failing = min(current.failing.Truncate(time.Second), term.HungAfter)
 	err := errors.Join(
 		track.Ensure(inState(settings, track.IronicOK), fit), track.Ensure(inState(settings, track.Armed), decision.Armed),
 		track.Ensure(inState(settings, track.Holder), current.holding),

@@ -157,7 +157,7 @@ func (g *guard) awaitSettings(ctx context.Context) (vip.NodeSettings, bool) {
 	for {
 		settings, err := g.load()
 		g.facts.valid.Set(asNumber(err == nil))
-		g.log.once("settings", "Cannot use the settings. Earlier ones stay in use", err)
+		g.log.once("settings", "Cannot use the settings. Valid settings that were read before stay in use", err)
 		if g.keeper == nil {
 			g.facts.update(func(s *snapshot) { s.unusable, s.beat = err, time.Now() })
 		}

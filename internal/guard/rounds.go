@@ -106,7 +106,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 		return nil
 	}
 	err := g.prober.Check(ctx)
-	g.facts.setFailing(health.IsOfIronic(err), now)
+	g.facts.setFailing(health.IsOfIronic(err), time.Since(now))
 	g.log.once("authority", "The certificate authority changes", g.prober.Unsettled())
 	return err
 }

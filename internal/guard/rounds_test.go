@@ -11,6 +11,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
 
@@ -128,5 +129,29 @@ func TestChecksStop(t *testing.T) {
 	g.writeFiles(settings, began.Add(time.Hour))
 	if said, err := os.ReadFile(inState(settings, track.IronicOK)); err != nil || string(said) != track.Value(true) {
 		t.Errorf("after another check %s is %q, %v", track.IronicOK, said, err)
+	}
+}
+
+// TestFailing counts only checks of Ironic: a node without a link checks nothing.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	f := newFacts()
+	f.setFailing(true, 0)
+	f.setFailing(true, 4*time.Second)
+	if got := f.snapshot().failing; got != 5*time.Second {
+		t.Errorf("after checks of one and of four seconds: got %s", got)
+	}
+	now := time.Now()
+	g := &guard{log: newLogger(slog.New(slog.DiscardHandler)), facts: f, ledger: advert.NewLedger(now)}
+	f.setSeen(address.Interface{}, nil, now)
+	if err := g.checkOnce(t.Context(), vip.NodeSettings{}); health.ReasonOf(err) != "InterfaceDown" {
+		t.Errorf("without a link: got %v", err)
+	}
+	if got := f.snapshot().failing; got != 5*time.Second {
+		t.Errorf("after a check without a link: got %s", got)
+	}
+	f.setFailing(false, 0)
+	if got := f.snapshot().failing; got != 0 {
+		t.Errorf("after an answer: got %s", got)
 	}
 }

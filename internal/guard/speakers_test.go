@@ -1,8 +1,10 @@
 package guard
 
 import (
+	"bytes"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,4 +45,26 @@ func reported(t *testing.T, g *guard) (count int) {
 		}
 	}
 	return count
+}
+
+// TestManyForeignSpeakers has more foreign speakers than one line of the log shows.
+func TestManyForeignSpeakers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	virtual := []netip.Addr{netip.MustParseAddr("172.22.0.2")}
+	var said bytes.Buffer
+	g := &guard{log: newLogger(slog.New(slog.NewTextHandler(&said, nil))), facts: newFacts(), ledger: advert.NewLedger(now)}
+	source := netip.MustParseAddr("172.22.0.90")
+	for range loggedSpeakers + 2 {
+		source = source.Next()
+		g.ledger.Record(now, advert.Group{RouterID: 51, Virtual: virtual}, source,
+			advert.Advertisement{Version: 3, RouterID: 51, Priority: 5, Addresses: virtual, HopLimit: 255})
+	}
+	g.reportSpeakers(now)
+	if count := reported(t, g); count != loggedSpeakers+2 {
+		t.Errorf("%d foreign speakers are reported", count)
+	}
+	if log := said.String(); strings.Count(log, "172.22.0.9") != loggedSpeakers || !strings.Contains(log, "and 2 more") {
+		t.Errorf("the log says %s", log)
+	}
 }

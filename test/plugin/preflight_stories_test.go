@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -289,7 +290,13 @@ func describePreflight(c *clusters) {
 		racks.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Kind: "Rack", Plural: "racks"}
 		racks.Annotations = map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}
 		Expect(c.source.Client.Create(ctx, racks)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(c.source.Client.Delete(ctx, racks)).To(Succeed()) })
+		DeferCleanup(func(ctx context.Context) {
+			Expect(c.source.Client.Delete(ctx, racks)).To(Succeed())
+			// It ends after its objects. A preflight in between would miss the kind.
+			Eventually(func() bool {
+				return apierrors.IsNotFound(c.source.Client.Get(ctx, client.ObjectKeyFromObject(racks), racks))
+			}).Should(BeTrue())
+		})
 		Eventually(func(g Gomega) {
 			g.Expect(c.run(ctx, namespace, "preflight")).To(end(0))
 		}).Should(Succeed(), "no object would stay behind")

@@ -140,7 +140,7 @@ func (r *Reader) get(ctx context.Context) (map[string]string, error) {
 	switch {
 	// A misconfigured proxy answers 404 too, but not with a Status. Its text may differ in each answer.
 	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &answered):
-		return nil, fmt.Errorf("not an API server answered, with code %d", answered.Status().Code)
+		return nil, fmt.Errorf("the answer with code %d is not from an API server", answered.Status().Code)
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:

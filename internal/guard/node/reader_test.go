@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -34,6 +35,7 @@ func TestRead(t *testing.T) {
 		reason string
 		status int
 		body   string
+		kind   string
 		want   policy.Answer
 		failed bool
 	}{
@@ -44,6 +46,8 @@ func TestRead(t *testing.T) {
 		"no annotations": {reason: "no annotation is set", body: object(`null`)},
 		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},
 		"no API server":  {reason: "a proxy may answer 404 too", status: 404, body: "not here", failed: true},
+		"a page":         {reason: "a proxy answers with a page", status: 404, body: "<html>", kind: "text/html", failed: true},
+		"a good page":    {reason: "a proxy answers with a page", body: "<html>", kind: "text/html", failed: true},
 		"forbidden":      {reason: "invalid credentials are no answer about the node", status: 403, body: strings.NewReplacer("NotFound", "Forbidden", "404", "403").Replace(notFound), failed: true},
 		"down":           {reason: "an outage", status: 503, failed: true},
 		"garbage":        {reason: "no answer", body: "<html>", failed: true},
@@ -57,7 +61,7 @@ func TestRead(t *testing.T) {
 					writer.WriteHeader(http.StatusTeapot)
 					return
 				}
-				writer.Header().Set("Content-Type", "application/json")
+				writer.Header().Set("Content-Type", cmp.Or(test.kind, "application/json"))
 				writer.WriteHeader(max(test.status, http.StatusOK))
 				_, _ = fmt.Fprint(writer, test.body)
 			})
@@ -129,6 +133,9 @@ func TestInvalidKubeconfig(t *testing.T) {
 		},
 		"certificate authority": func(text string) string { return strings.Replace(text, "certificate-authority-data:", "x:", 1) },
 		"client certificate":    func(text string) string { return strings.Replace(text, "client-certificate:", "x:", 1) },
+		"credential": func(text string) string {
+			return strings.NewReplacer("certificate-authority-data:", "x:", "client-certificate:", "y:", "client-key:", "z:").Replace(text)
+		},
 		"PEM": func(text string) string {
 			return strings.Replace(text, "certificate-authority-data: ", "certificate-authority-data: eHh4eA==\n    x: ", 1)
 		},
@@ -141,6 +148,9 @@ func TestInvalidKubeconfig(t *testing.T) {
 		_, err := reader.Read(context.Background())
 		if err == nil || !strings.Contains(err.Error(), reader.Kubeconfig) {
 			t.Errorf("a kubeconfig with a wrong %s: %v", name, err)
+		}
+		if name == "credential" && !strings.Contains(err.Error(), "no certificate authority or no client certificate") {
+			t.Errorf("a kubeconfig without credentials: %v", err)
 		}
 	}
 	reader := good
