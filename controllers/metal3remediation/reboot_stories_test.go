@@ -206,7 +206,9 @@ func describeReboots(s *suite) {
 		w.operate(ctx)
 		w.start()
 		w.remediate(ctx)
-		Eventually(func(g Gomega) { g.Expect(w.host(ctx, g).Status.PoweredOn).To(BeFalse()) }).Should(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(w.request(ctx, g).Annotations[infrav1.RemediationAnnotation]).To(ContainSubstring("fencedAt"))
+		}).Should(Succeed())
 		w.passes(ctx, timeout/2)
 		Consistently(func(g Gomega) { g.Expect(w.powerOffRequests(ctx, g)).NotTo(BeEmpty()) }).Should(Succeed())
 		answer.Store(apierrors.NewInternalError(errors.New("a webhook is broken")))
