@@ -26,7 +26,7 @@ type Neighbour struct {
 	Namespace string
 
 	// Foreign is true for a Cluster of another namespace that another manager reconciles. Its Ironic serves only hosts
-	// that name it: a manager of one namespace may have a host operator and an Ironic of its own.
+	// that name it: the other namespace may have another host operator and another Ironic.
 	Foreign bool
 
 	// ClusterID names the Ironic of its endpoint. Empty if there is no endpoint, or none was chosen yet.

@@ -30,7 +30,7 @@ func (n ManagementNode) isReady() bool {
 	return !n.Down && IsReady(n.Node)
 }
 
-// IsReady returns true for a Node whose condition Ready is True.
+// IsReady returns true if the condition Ready of the Node is True.
 func IsReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

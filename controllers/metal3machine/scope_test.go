@@ -444,7 +444,7 @@ func TestBeforeNode(t *testing.T) {
 	}
 }
 
-// TestReservation has a live reader that fails. A worker whose template has no nodeReuse does not need it.
+// TestReservation has a live reader that fails. A worker does not need it if its template has no nodeReuse.
 func TestReservation(t *testing.T) {
 	live := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -299,7 +299,7 @@ func (s *suite) exhausted(ctx context.Context) *world {
 	return w
 }
 
-// mutedNodes are the Nodes of a cluster whose API server does not answer while they are muted.
+// mutedNodes are the Nodes of a cluster. Its API server does not answer while they are muted.
 type mutedNodes struct {
 	metal3remediation.Nodes
 	muted *atomic.Bool
