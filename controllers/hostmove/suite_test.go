@@ -46,7 +46,7 @@ var _ = Describe("A move of hosts", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{
-			Definitions: []components.Group{components.Provider, components.ClusterAPI, components.BaremetalOperator},
+			Definitions: []components.Group{components.Provider, components.ClusterAPICore, components.BaremetalOperator},
 		})
 	})
 

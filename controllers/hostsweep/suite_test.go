@@ -43,7 +43,7 @@ var _ = Describe("The host sweep", Ordered, ContinueOnFailure, func() {
 		stage.SetLimits()
 		SetDefaultEventuallyTimeout(timeLimit)
 		s.server = stage.Start(ctx, env.Options{
-			Definitions:       []components.Group{components.Provider, components.ClusterAPI, components.BaremetalOperator},
+			Definitions:       []components.Group{components.Provider, components.ClusterAPICore, components.BaremetalOperator},
 			ControllerManager: true,
 		})
 	})

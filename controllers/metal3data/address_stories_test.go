@@ -52,7 +52,7 @@ func describeLateAddresses(s *suite) {
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressManagerMissingReason,
 			"spec.metaData.ipAddressesFromPool[ip] refers to InClusterIPPool in-cluster, but the kind IPAddressClaim is not installed. Install the provider of this pool."))
-		Expect(s.server.InstallDefinitions(ctx, components.ClusterAPI, components.InClusterAddressManager)).To(Succeed())
+		Expect(s.server.InstallDefinitions(ctx, components.ClusterAPICore, components.InClusterAddressManager)).To(Succeed())
 		Expect(managers.StartInClusterAddressManager(ctx, s.server)).To(Succeed())
 		w.inClusterPool(ctx, "in-cluster", "10.20.0.10")
 		w.ready(ctx, "template-0")

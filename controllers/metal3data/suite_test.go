@@ -26,7 +26,7 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.BaremetalOperator,
+			components.Provider, components.ClusterAPICore, components.BaremetalOperator,
 		}})
 		Expect((&metal3data.Reconciler{Client: s.server.Client}).RegisterMetrics()).To(Succeed())
 	})

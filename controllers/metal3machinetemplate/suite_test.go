@@ -36,7 +36,7 @@ var _ = Describe("A Metal3MachineTemplate", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.BaremetalOperator,
+			components.Provider, components.ClusterAPICore, components.BaremetalOperator,
 		}})
 	})
 

@@ -28,7 +28,7 @@ var _ = Describe("A Metal3Remediation", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.Provider, components.ClusterAPI, components.BaremetalOperator,
+			components.Provider, components.ClusterAPICore, components.BaremetalOperator,
 		}})
 		s.operator = stage.NewBaremetalOperator(ctx, s.server)
 		Expect(metal3remediation.RegisterMetrics(s.server.Client)).To(Succeed())

@@ -37,7 +37,7 @@ var _ = Describe("A definition of BMO", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		stage.SetLimits()
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
-			components.BaremetalOperator, components.ClusterAPI, components.Provider,
+			components.BaremetalOperator, components.ClusterAPICore, components.Provider,
 		}})
 	})
 

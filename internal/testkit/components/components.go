@@ -35,6 +35,9 @@ const (
 	// ClusterAPI is the core of Cluster API with its kubeadm bootstrap and control-plane providers.
 	ClusterAPI Group = "cluster-api"
 
+	// ClusterAPICore is ClusterAPI without the kubeadm providers.
+	ClusterAPICore Group = "cluster-api-core"
+
 	// BaremetalOperator is the Baremetal Operator (BMO): metal3.io.
 	BaremetalOperator Group = "baremetal-operator"
 
@@ -104,6 +107,8 @@ func (s Source) folders(ctx context.Context, group Group) ([]string, error) {
 	case ClusterAPI:
 		return s.moduleFolders(ctx, clusterAPIModule,
 			"core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases")
+	case ClusterAPICore:
+		return s.moduleFolders(ctx, clusterAPIModule, "core/config/crd/bases")
 	case BaremetalOperator:
 		folder, err := s.BaremetalOperator(ctx)
 		if err != nil {
@@ -187,7 +192,7 @@ func setLabels(group Group, definition *apiextensionsv1.CustomResourceDefinition
 		clusterv1.GroupVersion.Group + "/v1beta2": "v1beta2",
 	}
 	switch group {
-	case Provider, ClusterAPI:
+	case Provider, ClusterAPI, ClusterAPICore:
 		labels[clusterctlv1.ClusterctlLabel] = ""
 		maps.Copy(labels, contract)
 	case AddressManager, InClusterAddressManager:

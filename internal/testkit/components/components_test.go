@@ -48,6 +48,13 @@ func TestDefinitions(t *testing.T) {
 				"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2",
 			},
 		},
+		"ClusterAPICore": {
+			"most suites create no kubeadm objects", components.ClusterAPICore, 13, "cluster.x-k8s.io",
+			"machines.cluster.x-k8s.io",
+			map[string]string{
+				"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2",
+			},
+		},
 		"BaremetalOperator": {
 			"hosts move with their dependents", components.BaremetalOperator, 11, "metal3.io", "baremetalhosts.metal3.io",
 			map[string]string{

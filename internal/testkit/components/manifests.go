@@ -61,7 +61,7 @@ func (s Source) addressModule(ctx context.Context, group Group) (module, error) 
 		return s.addressManager(ctx)
 	case InClusterAddressManager:
 		return s.inClusterAddressManager(ctx)
-	case Provider, ClusterAPI, BaremetalOperator, CertManager:
+	case Provider, ClusterAPI, ClusterAPICore, BaremetalOperator, CertManager:
 	}
 	return module{}, errors.New(string(group) + " is not an address manager")
 }
