@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
 	goruntime "runtime"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ import (
 	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/wire"
 )
 
 const (
@@ -118,15 +120,25 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 func serveHTTP1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
 // newCache returns a cache that watches over a connection of its own. The API server serves each connection in one
-// goroutine: watches that share it with many requests fall behind, and the API server closes them.
+// goroutine: watches that share it with many requests fall behind, and the API server closes them. The watches do not
+// decode what the cache does not keep.
 func newCache(restConfig *rest.Config, options cache.Options) (cache.Cache, error) {
 	own := rest.CopyConfig(restConfig)
 	own.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire.Watches{Next: next, Tree: unread} })
 	var err error
 	if options.HTTPClient, err = rest.HTTPClientFor(own); err != nil {
 		return nil, fmt.Errorf("connecting the cache: %w", err)
 	}
 	return cache.New(own, options)
+}
+
+// unread returns the members of watched objects that their transform would remove.
+func unread(request *http.Request) wire.Tree {
+	if strings.HasSuffix(request.URL.Path, "/baremetalhosts") {
+		return hoststore.Unread()
+	}
+	return wire.ManagedFields()
 }
 
 func cacheOptions(settings *Flags) cache.Options {

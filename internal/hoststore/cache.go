@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/wire"
 )
 
 const (
@@ -98,6 +99,21 @@ func (s *Store) handleDelete(object any) {
 	}
 	if gone, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
 		s.deleted(gone)
+	}
+}
+
+// Unread returns the large members of a host in JSON that Slim removes. A watch does not decode them.
+func Unread() wire.Tree {
+	return wire.Tree{
+		"metadata": {"managedFields": nil},
+		"status": {
+			"conditions": nil, "goodCredentials": nil, "triedCredentials": nil,
+			"hardware": {
+				"firmware": nil, "storage": nil, "systemVendor": nil,
+				"cpu":  {"clockMegahertz": nil, "flags": nil, "model": nil},
+				"nics": {"lldp": nil, "model": nil, "pciAddress": nil, "pxe": nil, "speedGbps": nil, "vlanId": nil, "vlans": nil},
+			},
+		},
 	}
 }
 

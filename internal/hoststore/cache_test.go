@@ -1,7 +1,9 @@
 package hoststore_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -110,12 +112,31 @@ func TestSlim(t *testing.T) {
 	details.CPU.Model = "x"
 	details.NIC[0].Model, details.NIC[0].SpeedGbps = "x", 10
 
+	text, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
 	slim, err := hoststore.Slim(full)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(kept, slim); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	pruned := hoststore.Unread().Prune(text)
+	if bytes.Contains(pruned, []byte("/dev/sda")) {
+		t.Errorf("%s: the disks are decoded", pruned)
+	}
+	watched := &bmov1alpha1.BareMetalHost{}
+	if err := json.Unmarshal(pruned, watched); err != nil {
+		t.Fatal(err)
+	}
+	if slim, err = hoststore.Slim(watched); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(kept, slim); diff != "" {
+		t.Errorf("a host that was watched: -want +got:\n%s", diff)
 	}
 	bare := build.Host("host-0")
 	if slim, err := hoststore.Slim(bare.DeepCopy()); err != nil || !cmp.Equal(bare, slim) {

@@ -16,10 +16,12 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/wire"
 )
 
 // SetupWithManager registers all webhooks with the webhook server of the manager. The scheme must have both versions.
 func SetupWithManager(mgr ctrl.Manager) error {
+	registerConversion(mgr)
 	for _, register := range []func(ctrl.Manager) error{
 		kind(&infrav1.Metal3Cluster{}, conversion.NewSpokeConverter(&infrav1beta1.Metal3Cluster{},
 			infrav1beta1.ConvertMetal3ClusterFromHub, infrav1beta1.ConvertMetal3ClusterToHub),
@@ -56,6 +58,13 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	}
 	host.SetupWithManager(mgr)
 	return nil
+}
+
+// registerConversion registers the handler that controller-runtime would register. The API server converts each version
+// of an object for its caches, sends managedFields, and ignores those of the answer.
+func registerConversion(mgr ctrl.Manager) {
+	handler := conversion.NewWebhookHandler(mgr.GetScheme(), mgr.GetConverterRegistry())
+	mgr.GetWebhookServer().Register("/convert", wire.Tree{"request": {"objects": wire.ManagedFields()}}.Requests(handler))
 }
 
 // kind returns a function that registers the webhooks of one kind. A nil defaulter means no defaults.

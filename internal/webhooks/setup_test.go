@@ -214,7 +214,7 @@ func TestConversionOverHTTP(t *testing.T) {
 	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {
 			object := raw(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"` + kind +
-				`","metadata":{"name":"stored","namespace":"metal3"}}`)
+				`","metadata":{"name":"stored","namespace":"metal3","managedFields":[{"manager":"a"}]}}`)
 			asked := apiextensionsv1.ConversionReview{Request: &apiextensionsv1.ConversionRequest{
 				UID: "1", DesiredAPIVersion: infrav1beta1.GroupVersion.String(), Objects: []runtime.RawExtension{object},
 			}}
@@ -230,6 +230,9 @@ func TestConversionOverHTTP(t *testing.T) {
 			want := metav1.TypeMeta{APIVersion: infrav1beta1.GroupVersion.String(), Kind: kind}
 			if diff := cmp.Diff(want, converted.TypeMeta); diff != "" || converted.Name != "stored" {
 				t.Errorf("name %q (-want +got):\n%s", converted.Name, diff)
+			}
+			if converted.ManagedFields != nil {
+				t.Errorf("converted %v, which the API server ignores", converted.ManagedFields)
 			}
 		})
 	}

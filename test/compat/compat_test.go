@@ -85,6 +85,13 @@ func TestManifestsOfCAPM3Apply(t *testing.T) {
 			if err != nil {
 				t.Fatalf("reading it in the stored version: %v", err)
 			}
+			// The webhook converts without them.
+			earlier := current.head.GetKind() + ".v1beta1." + infrav1.GroupVersion.Group
+			managers, err := server.Kubectl(t.Context(), "get", earlier, current.head.GetName(), "-n", namespace,
+				"-o", "jsonpath={.metadata.managedFields[*].manager}")
+			if err != nil || !strings.Contains(managers, "kubectl") {
+				t.Errorf("the managers of fields in the earlier version are %q, %v, want kubectl", managers, err)
+			}
 			apply(t, server, namespace, asNew(t, read))
 		})
 	}
