@@ -143,14 +143,19 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 		return
 	}
 	wanted.incarnation = fmt.Sprint(settings.Interface, " ", seen.Index, " ", directoryOf(settings))
-	page, err := render(settings, g.options.Node, seen)
+	var err error
+	wanted.page, err = render(settings, g.options.Node, seen)
 	g.log.once("render", "Cannot configure keepalived yet", err)
 	g.facts.update(func(s *snapshot) { s.refusal = err })
 	if err != nil {
-		// An own address may go for a moment; what keepalived has is as good as anything.
-		page = g.keeper.Page(wanted.incarnation)
+		// The own address may be missing for a moment only, so keepalived keeps its configuration. But a standby that is
+		// deaf would take the VIP beside its holder.
+		wanted.page = g.keeper.Page(wanted.incarnation)
+		if wanted.isDeaf(seen) && !seen.HasAny(wanted.virtual) {
+			wanted.page = page{}
+		}
+		wanted.waits = len(wanted.sources) > 0 && !seen.Has(wanted.sources)
 	}
-	wanted.page = page
 	g.keeper.Want(wanted)
 }
 

@@ -43,6 +43,9 @@ type target struct {
 	// track files.
 	incarnation string
 
+	// waits is true while keepalived must not be started: it would stay in the state FAULT without its source address.
+	waits bool
+
 	// device and virtual identify the VIPs to remove after keepalived.
 	device  string
 	virtual []netip.Addr
@@ -88,7 +91,8 @@ func newSupervisor(reaper *process.Reaper, executable, directory string, facts *
 
 func (s *supervisor) Want(wanted target) {
 	s.mutex.Lock()
-	same := s.wanted.incarnation == wanted.incarnation && slices.Equal(s.wanted.config, wanted.config)
+	same := s.wanted.incarnation == wanted.incarnation && s.wanted.waits == wanted.waits &&
+		slices.Equal(s.wanted.config, wanted.config)
 	s.wanted = wanted
 	s.mutex.Unlock()
 	if same {
@@ -138,7 +142,7 @@ func (s *supervisor) settle() <-chan time.Time {
 		s.stop()
 	}
 	switch {
-	case wanted.config == nil:
+	case wanted.config == nil || s.child == nil && wanted.waits:
 		return nil
 	case s.child == nil:
 		if rest := time.Until(s.notBefore); rest > 0 {

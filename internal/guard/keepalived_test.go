@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -34,39 +35,104 @@ func TestResumedKeepalived(t *testing.T) {
 	}
 }
 
+// TestKeepalivedWaits requires that keepalived is not started without its source address, and is started with it.
+func TestKeepalivedWaits(t *testing.T) {
+	reaper := process.NewReaper()
+	defer reaper.Close()
+	s := newSupervisor(reaper, "/bin/true", t.TempDir(), newFacts(), slog.New(slog.DiscardHandler))
+	wanted := target{page: page{config: []byte("usual")}, incarnation: "first", waits: true}
+	s.Want(wanted)
+	<-s.changed
+	s.settle()
+	if s.child != nil {
+		t.Fatal("keepalived was started without its source address")
+	}
+	wanted.waits = false
+	s.Want(wanted)
+	select {
+	case <-s.changed:
+	default:
+		t.Fatal("nothing starts keepalived when the address returns")
+	}
+	s.settle()
+	if s.child == nil {
+		t.Error("keepalived was not started")
+	}
+}
+
 // TestNodeLosesItsOwnAddress requires that keepalived keeps its whole configuration, also the one with which the next
-// keepalived claims the VIP.
+// keepalived claims the VIP. A standby that receives no advertisement would take the VIP, so it has no keepalived.
 func TestNodeLosesItsOwnAddress(t *testing.T) {
-	own, other := netip.MustParseAddr("172.22.0.21"), netip.MustParseAddr("172.22.0.22")
-	settings := vip.NodeSettings{
-		ClusterID: "cluster", Role: vip.ControlPlane, Interface: "eth0", VirtualRouterID: 51, Mode: vip.Unicast,
-		VirtualIPs: []vip.Address{
-			{Address: netip.MustParseAddr("172.22.0.2"), Prefix: 24, Network: netip.MustParsePrefix("172.22.0.0/24")},
+	const own4, own6, vip4, vip6 = "172.22.0.21", "fd00:22::21", "172.22.0.2", "fd00:22::2"
+	both, state := []string{vip4, vip6}, t.TempDir()
+	for name, test := range map[string]struct {
+		reason  string
+		mode    vip.Mode
+		virtual []string
+		// left are the addresses that the interface still has.
+		left, deprecated []string
+		keeps, waits     bool
+	}{
+		"holder": {
+			"it sends advertisements, and a takeover costs its database", vip.Unicast, both[:1], both[:1], nil, true, true,
 		},
-		Peers: []netip.Addr{own, other}, AdvertisementInterval: vip.Duration(300 * time.Millisecond),
+		"standby":              {"it would not hear the holder", vip.Unicast, both[:1], nil, nil, false, false},
+		"standby, both":        {"it would not hear the holder", vip.Unicast, both, nil, nil, false, false},
+		"standby, one family":  {"it hears the holder in the other family", vip.Unicast, both, []string{own6}, nil, true, true},
+		"standby, deprecated":  {"it still receives packets", vip.Unicast, both[1:], []string{own6}, []string{own6}, true, false},
+		"standby in multicast": {"it receives multicast without an own address", vip.Multicast, both, nil, nil, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := vip.NodeSettings{
+				ClusterID: "cluster", Role: vip.ControlPlane, Interface: "eth0", VirtualRouterID: 51, Mode: test.mode,
+				Peers:                 parse(own4, "172.22.0.22", own6, "fd00:22::22"),
+				AdvertisementInterval: vip.Duration(300 * time.Millisecond),
+			}
+			for _, virtual := range parse(test.virtual...) {
+				settings.VirtualIPs = append(settings.VirtualIPs, vip.Address{
+					Address: virtual, Prefix: virtual.BitLen(), Network: netip.PrefixFrom(virtual, virtual.BitLen()),
+				})
+			}
+			settings.Files.State = state
+			g := &guard{
+				options: Options{Node: "n"}, log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(),
+			}
+			g.keeper = newSupervisor(nil, "/bin/true", t.TempDir(), g.facts, g.log.Logger)
+			lost := having(test.left...)
+			lost.Unusable = parse(test.deprecated...)
+			g.direct(settings, lost, true)
+			if g.keeper.wanted.config != nil {
+				t.Fatalf("a node without an own address has the configuration %q", g.keeper.wanted.config)
+			}
+			g.direct(settings, having(own4, own6), true)
+			before := g.keeper.wanted.page
+			if len(before.config) == 0 || len(before.resume) == 0 {
+				t.Fatalf("keepalived has no configuration: %v", g.facts.snapshot().refusal)
+			}
+			g.direct(settings, lost, true)
+			want := page{}
+			if test.keeps {
+				want = before
+			}
+			if got := g.keeper.wanted; !reflect.DeepEqual(got.page, want) || got.waits != test.waits {
+				t.Errorf("%s: got %q, waits %v; want %q, %v", test.reason, got.config, got.waits, want.config, test.waits)
+			}
+		})
 	}
-	settings.Files.State = t.TempDir()
-	g := &guard{
-		options: Options{Node: "n"}, log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts(),
-	}
-	g.keeper = newSupervisor(nil, "/bin/true", t.TempDir(), g.facts, g.log.Logger)
+}
+
+// having returns an interface with addresses.
+func having(texts ...string) address.Interface {
 	seen := address.Interface{Index: 1, Up: true}
-	g.direct(settings, seen, true)
-	if g.keeper.wanted.config != nil {
-		t.Fatalf("a node without an own address has the configuration %q", g.keeper.wanted.config)
+	for _, one := range parse(texts...) {
+		seen.Addresses = append(seen.Addresses, netip.PrefixFrom(one, one.BitLen()))
 	}
-	addressed := seen
-	addressed.Addresses = []netip.Prefix{netip.PrefixFrom(own, 24)}
-	g.direct(settings, addressed, true)
-	before := g.keeper.wanted.page
-	g.direct(settings, seen, true)
-	after := g.keeper.wanted.page
-	if len(before.config) == 0 || len(before.resume) == 0 {
-		t.Fatalf("keepalived has no configuration: %+v", before)
+	return seen
+}
+
+func parse(texts ...string) (addresses []netip.Addr) {
+	for _, text := range texts {
+		addresses = append(addresses, netip.MustParseAddr(text))
 	}
-	if string(after.config) != string(before.config) || string(after.resume) != string(before.resume) ||
-		after.span != before.span {
-		t.Errorf("keepalived has %q and %q for %s, want %q and %q for %s", after.config, after.resume, after.span,
-			before.config, before.resume, before.span)
-	}
+	return addresses
 }

@@ -637,13 +637,15 @@ func holders(address netip.Addr, nodes ...*node) string {
 	return strings.Join(names, ",")
 }
 
-// heldBy returns nothing when only this node has both VIPs.
+// heldBy returns nothing when only this node has all VIPs of its settings.
 func heldBy(want *node, nodes ...*node) func() string {
 	return func() string {
 		for _, n := range nodes {
 			held := n.held()
-			if slices.Contains(held, vip4) != (n == want) || slices.Contains(held, vip6) != (n == want) {
-				return fmt.Sprintf("%s has %v, and %s should have both addresses", n.name, held, want.name)
+			for _, virtual := range want.settings.VirtualIPs {
+				if slices.Contains(held, virtual.Address) != (n == want) {
+					return fmt.Sprintf("%s has %v, and %s should have %s", n.name, held, want.name, virtual.Address)
+				}
 			}
 		}
 		return ""

@@ -15,6 +15,15 @@ import (
 type page struct {
 	config, resume []byte
 	span           time.Duration
+
+	// sources are the own addresses at which keepalived receives advertisements in mode Unicast. They are empty in mode
+	// Multicast.
+	sources []netip.Addr
+}
+
+// isDeaf returns true if keepalived receives no advertisement, because the interface has none of the sources.
+func (p page) isDeaf(seen address.Interface) bool {
+	return len(p.sources) > 0 && !seen.HasAny(p.sources)
 }
 
 // render renders keepalived.conf with the values of the node: its name, addresses and rank.
@@ -35,5 +44,11 @@ func render(settings vip.NodeSettings, node string, seen address.Interface) (pag
 	}
 	config.Resume = true
 	resume, err := keepalived.Render(config)
-	return page{normal, resume, config.Missed()}, err
+	rendered := page{config: normal, resume: resume, span: config.Missed()}
+	for _, instance := range config.Instances {
+		if config.Unicast {
+			rendered.sources = append(rendered.sources, instance.Source)
+		}
+	}
+	return rendered, err
 }
