@@ -123,6 +123,18 @@ func (f *facts) setFailing(failing bool, took time.Duration) {
 	})
 }
 
+// setRefusal stores why keepalived cannot be configured, and since when it sends no advertisements.
+func (f *facts) setRefusal(refusal error, isMute bool, now time.Time) {
+	f.update(func(s *snapshot) {
+		s.refusal = refusal
+		if !isMute {
+			s.muteSince = time.Time{}
+		} else if s.muteSince.IsZero() {
+			s.muteSince = now
+		}
+	})
+}
+
 func (f *facts) setRunning(running bool) {
 	f.alive.Set(asNumber(running))
 	f.update(func(s *snapshot) { s.running = running })
@@ -161,6 +173,9 @@ type snapshot struct {
 	doubtedAt    time.Time
 	downSince    time.Time
 	upSince      time.Time
+
+	// muteSince is when the source of the advertisements was removed. Zero means that keepalived can send some.
+	muteSince time.Time
 
 	// wasUp is true if the interface has been up since it exists.
 	wasUp bool
@@ -213,12 +228,13 @@ func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
 // forwards no packets for 30 seconds. Meanwhile a node does not hear the VIP holder.
 const forwardPatience = 35 * time.Second
 
-// linked returns true if the interface of the VIP holder is up, or has been down for less than the time in which other
-// nodes miss the holder. On another node it returns true if the interface forwards packets: an advertisement was heard
+// linked returns true if the VIP holder can send advertisements, or lost this ability so recently that no other node
+// misses the holder. On another node it returns true if the interface forwards packets: an advertisement was heard
 // since it is up, or forwardPatience has passed.
 func (s snapshot) linked(timers keepalived.Timers, heard, now time.Time) bool {
 	if s.holding || s.pending {
-		return s.seen.Up || now.Sub(s.downSince) < timers.Tolerated()
+		last := now.Add(-timers.Tolerated())
+		return (s.seen.Up || s.downSince.After(last)) && (s.muteSince.IsZero() || s.muteSince.After(last))
 	}
 	return s.seen.Up && (heard.After(s.upSince) || now.Sub(s.upSince) >= forwardPatience)
 }

@@ -35,13 +35,15 @@ func (g *guard) keepFiles(ctx context.Context, settings vip.NodeSettings) {
 }
 
 // untilNextFiles returns the time to the next update. It includes the exact time when the node gives up an interface
-// that is down: soon after, another node may claim the VIP.
+// that is down or mute: soon after, another node may claim the VIP.
 func (g *guard) untilNextFiles(settings vip.NodeSettings) time.Duration {
-	patience := member.Timers(settings).Tolerated()
-	if left := time.Until(g.facts.snapshot().downSince.Add(patience)); left > 0 {
-		return min(filesInterval, left)
+	current, next := g.facts.snapshot(), filesInterval
+	for _, since := range []time.Time{current.downSince, current.muteSince} {
+		if left := time.Until(since.Add(member.Timers(settings).Tolerated())); left > 0 {
+			next = min(next, left)
+		}
 	}
-	return filesInterval
+	return next
 }
 
 // notify makes the reader of the channel run once more. It does not block.
@@ -86,7 +88,7 @@ func (g *guard) writeFiles(settings vip.NodeSettings, now time.Time) {
 		track.Say(inState(settings, track.Interface), settings.Interface+"\n"),
 		track.Say(inState(settings, track.Term), record.String()))
 	g.log.once("files", "Cannot write the track files, so keepalived must not run", err)
-	g.direct(settings, current.seen, err == nil)
+	g.direct(settings, current.seen, err == nil, now)
 }
 
 // enterTerm updates the term of the VIP, and returns true if the VIP has left and may return in the same term.
@@ -136,7 +138,7 @@ func (g *guard) recordSilence(settings vip.NodeSettings, current snapshot, now t
 }
 
 // direct sets how the supervisor runs keepalived, by the settings and the interface.
-func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writable bool) {
+func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writable bool, now time.Time) {
 	wanted := target{device: settings.Interface, virtual: virtualAddresses(settings)}
 	if seen.Index == 0 || !writable {
 		g.keeper.Want(wanted)
@@ -146,7 +148,6 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 	var err error
 	wanted.page, err = render(settings, g.options.Node, seen)
 	g.log.once("render", "Cannot configure keepalived yet", err)
-	g.facts.update(func(s *snapshot) { s.refusal = err })
 	if err != nil {
 		// The own address may be missing for a moment only, so keepalived keeps its configuration. But a standby that is
 		// deaf would take the VIP beside its holder.
@@ -156,6 +157,7 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 		}
 		wanted.waits = len(wanted.sources) > 0 && !seen.Has(wanted.sources)
 	}
+	g.facts.setRefusal(err, wanted.isMute(seen), now)
 	g.keeper.Want(wanted)
 }
 

@@ -72,15 +72,18 @@ func TestNodeLosesItsOwnAddress(t *testing.T) {
 		// left are the addresses that the interface still has.
 		left, deprecated []string
 		keeps, waits     bool
+		mute             bool
 	}{
 		"holder": {
-			"it sends advertisements, and a takeover costs its database", vip.Unicast, both[:1], both[:1], nil, true, true,
+			"it sends advertisements, and a takeover costs its database", vip.Unicast, both[:1], both[:1], nil, true, true, false,
 		},
-		"standby":              {"it would not hear the holder", vip.Unicast, both[:1], nil, nil, false, false},
-		"standby, both":        {"it would not hear the holder", vip.Unicast, both, nil, nil, false, false},
-		"standby, one family":  {"it hears the holder in the other family", vip.Unicast, both, []string{own6}, nil, true, true},
-		"standby, deprecated":  {"it still receives packets", vip.Unicast, both[1:], []string{own6}, []string{own6}, true, false},
-		"standby in multicast": {"it receives multicast without an own address", vip.Multicast, both, nil, nil, true, false},
+		"holder, both":         {"it sends advertisements in IPv4", vip.Unicast, both, both, nil, true, true, false},
+		"holder, IPv6":         {"the kernel refuses its advertisements", vip.Unicast, both[1:], both[1:], nil, true, true, true},
+		"standby":              {"it would not hear the holder", vip.Unicast, both[:1], nil, nil, false, false, false},
+		"standby, both":        {"it would not hear the holder", vip.Unicast, both, nil, nil, false, false, false},
+		"standby, one family":  {"it hears the holder in the other family", vip.Unicast, both, []string{own6}, nil, true, true, false},
+		"standby, deprecated":  {"it still receives packets", vip.Unicast, both[1:], []string{own6}, []string{own6}, true, false, false},
+		"standby in multicast": {"it receives multicast without an own address", vip.Multicast, both, nil, nil, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := vip.NodeSettings{
@@ -100,22 +103,26 @@ func TestNodeLosesItsOwnAddress(t *testing.T) {
 			g.keeper = newSupervisor(nil, "/bin/true", t.TempDir(), g.facts, g.log.Logger)
 			lost := having(test.left...)
 			lost.Unusable = parse(test.deprecated...)
-			g.direct(settings, lost, true)
+			now := time.Unix(1000, 0)
+			g.direct(settings, lost, true, now)
 			if g.keeper.wanted.config != nil {
 				t.Fatalf("a node without an own address has the configuration %q", g.keeper.wanted.config)
 			}
-			g.direct(settings, having(own4, own6), true)
+			g.direct(settings, having(own4, own6), true, now)
 			before := g.keeper.wanted.page
 			if len(before.config) == 0 || len(before.resume) == 0 {
 				t.Fatalf("keepalived has no configuration: %v", g.facts.snapshot().refusal)
 			}
-			g.direct(settings, lost, true)
+			g.direct(settings, lost, true, now)
 			want := page{}
 			if test.keeps {
 				want = before
 			}
 			if got := g.keeper.wanted; !reflect.DeepEqual(got.page, want) || got.waits != test.waits {
 				t.Errorf("%s: got %q, waits %v; want %q, %v", test.reason, got.config, got.waits, want.config, test.waits)
+			}
+			if since := g.facts.snapshot().muteSince; since.Equal(now) != test.mute {
+				t.Errorf("%s: mute since %s", test.reason, since)
 			}
 		})
 	}

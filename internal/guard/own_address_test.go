@@ -64,3 +64,27 @@ func TestStandbyLosesItsAddress(t *testing.T) {
 		})
 	}
 }
+
+// TestHolderLosesItsAddress removes the own IPv6 address of the holder of an IPv6 VIP in mode Unicast. The holder cannot
+// send advertisements. It keeps the VIP over a moment, and otherwise releases it before another node takes it.
+func TestHolderLosesItsAddress(t *testing.T) {
+	t.Parallel()
+	both := newLab(t).pair(func(settings *vip.NodeSettings) {
+		onlyFamily(false)(settings)
+		settings.AdvertisementInterval = vip.Duration(time.Second)
+	})
+	holder, next := both[0], both[1]
+	kept := startInTerm(t, holder, next)
+	holder.changeOwn((*netlink.Handle).AddrDel)
+	holder.changeOwn((*netlink.Handle).AddrAdd)
+	throughout(t, 6*time.Second, "the address was missing for a moment", func() string {
+		return heldBy(holder, both...)() + kept.startedOnce()
+	})
+	holder.changeOwn((*netlink.Handle).AddrDel)
+	eventually(t, generous, "takeover", oneAtMost(heldBy(next, both...), both...))
+	kept.isKilled(time.Now())
+	throughout(t, 4*time.Second, "the next holder keeps the VIP", heldBy(next, both...))
+	holder.changeOwn((*netlink.Handle).AddrAdd)
+	eventually(t, generous, "the address is back", holder.ready)
+	throughout(t, 4*time.Second, "the previous holder is a standby", heldBy(next, both...))
+}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
@@ -24,6 +25,11 @@ type page struct {
 // isDeaf returns true if keepalived receives no advertisement, because the interface has none of the sources.
 func (p page) isDeaf(seen address.Interface) bool {
 	return len(p.sources) > 0 && !seen.HasAny(p.sources)
+}
+
+// isMute returns true if keepalived sends no advertisement either: the kernel requires the source of an IPv6 packet.
+func (p page) isMute(seen address.Interface) bool {
+	return p.isDeaf(seen) && !slices.ContainsFunc(p.sources, netip.Addr.Is4)
 }
 
 // render renders keepalived.conf with the values of the node: its name, addresses and rank.

@@ -97,11 +97,13 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
 	current, now := g.facts.snapshot(), time.Now()
 	switch isLinked := g.isLinked(settings, current, now); {
-	case !isLinked && current.seen.Up:
+	case !isLinked && !current.seen.Up:
+		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
+	case !isLinked && !current.muteSince.IsZero():
+		return &health.Failure{Reason: "NoAddress", Cause: current.refusal}
+	case !isLinked:
 		return &health.Failure{Reason: "InterfaceJustUp", Cause: fmt.Errorf("interface %s is up and has received no "+
 			"advertisement of the VIP holder yet; waiting for one, for %s at most", settings.Interface, forwardPatience)}
-	case !isLinked:
-		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !checksIronic(settings):
 		return nil
 	}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -92,6 +93,42 @@ func TestLinked(t *testing.T) {
 				t.Errorf("%s: got %v", test.reason, got)
 			}
 		})
+	}
+}
+
+// TestMuteHolder removes the source of the advertisements of a holder, for a moment and then for long.
+func TestMuteHolder(t *testing.T) {
+	t.Parallel()
+	timers := keepalived.Timers{Interval: time.Second}
+	begin := time.Unix(1000, 0)
+	virtual := netip.MustParseAddr("fd00:22::2")
+	f := newFacts()
+	f.setSeen(address.Interface{
+		Index: 1, Up: true, Addresses: []netip.Prefix{netip.PrefixFrom(virtual, 128)},
+	}, []netip.Addr{virtual}, begin)
+	for i, test := range []struct {
+		reason string
+		mute   bool
+		want   bool
+	}{
+		{"it advertises", false, true},
+		{"the address was removed", true, true},
+		{"other nodes do not miss it yet", true, true},
+		{"it advertises again", false, true},
+		{"the address was removed again", true, true},
+		{"other nodes do not miss it yet either", true, true},
+		{"another node takes the VIP", true, false},
+	} {
+		now := begin.Add(time.Duration(i) * time.Second)
+		f.setRefusal(errors.New("no address"), test.mute, now)
+		if got := f.snapshot().linked(timers, time.Time{}, now); got != test.want {
+			t.Errorf("%s: got %v", test.reason, got)
+		}
+	}
+	g := &guard{log: newLogger(slog.New(slog.DiscardHandler)), facts: f, ledger: advert.NewLedger(begin)}
+	settings := vip.NodeSettings{AdvertisementInterval: vip.Duration(timers.Interval)}
+	if err := g.checkOnce(t.Context(), settings); health.ReasonOf(err) != "NoAddress" {
+		t.Errorf("a mute holder: got %v", err)
 	}
 }
 
