@@ -66,8 +66,8 @@ type supervisor struct {
 	// requests are functions that run calls.
 	requests chan func()
 
-	// spoke is when keepalived logged its last line, in nanoseconds since 1970.
-	spoke atomic.Int64
+	// spoke is when keepalived logged its last line. A number would not survive a change of the clock.
+	spoke atomic.Pointer[time.Time]
 
 	// Used by run only.
 	child     *process.Child
@@ -223,7 +223,7 @@ func (s *supervisor) relay(output io.ReadCloser) {
 	defer func() { _ = output.Close() }()
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {
-		s.spoke.Store(time.Now().UnixNano())
+		s.spoke.Store(new(time.Now()))
 		line := lines.Text()
 		// The log has its own time.
 		if _, after, found := strings.Cut(line, ": "); found && len(line)-len(after) == stampWidth {
@@ -265,7 +265,8 @@ func (s *supervisor) stop() {
 // since then. It does not block.
 func (s *supervisor) ReplaceHung(since time.Time) {
 	s.request(func() {
-		if s.child != nil && !s.startedAt.After(since) && s.spoke.Load() <= since.UnixNano() {
+		spoke := s.spoke.Load()
+		if s.child != nil && !s.startedAt.After(since) && (spoke == nil || !spoke.After(since)) {
 			s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
 			s.child.Kill()
 		}

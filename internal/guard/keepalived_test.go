@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
@@ -58,6 +59,35 @@ func TestKeepalivedWaits(t *testing.T) {
 	if s.child == nil {
 		t.Error("keepalived was not started")
 	}
+}
+
+// TestHungKeepalivedAndTheClock sets the clock back after the last line of keepalived, which hangs since then.
+func TestHungKeepalivedAndTheClock(t *testing.T) {
+	reaper := process.NewReaper()
+	defer reaper.Close()
+	s := newSupervisor(reaper, "/bin/true", t.TempDir(), newFacts(), slog.New(slog.DiscardHandler))
+	s.startedAt = time.Now()
+	var err error
+	if s.child, err = reaper.Start(process.Program{Path: "/bin/sleep", Arguments: []string{"1000"}}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.child.Kill()
+	s.spoke.Store(new(time.Now()))
+	s.ReplaceHung(setBack(time.Now(), time.Hour))
+	(<-s.requests)()
+	select {
+	case <-s.child.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("keepalived was not killed")
+	}
+}
+
+// setBack returns a time as if the clock had been set back in whole seconds before it was read. Only the wall clock
+// changes: its seconds are in the bits of the first word above the nanoseconds.
+func setBack(read time.Time, by time.Duration) time.Time {
+	const nanosecondBits = 30
+	*(*uint64)(unsafe.Pointer(&read)) -= uint64(by/time.Second) << nanosecondBits
+	return read
 }
 
 // TestNodeLosesItsOwnAddress requires that keepalived keeps its whole configuration, also the one with which the next
