@@ -114,7 +114,7 @@ func (f *facts) setIronic(well bool, now time.Time) (before bool) {
 	return before
 }
 
-// setFailing counts the time of a check that Ironic failed. A check that Ironic did not fail ends the count.
+// setFailing counts the time of a check that Ironic failed. Without such a check, the count ends.
 func (f *facts) setFailing(failing bool, took time.Duration) {
 	f.update(func(s *snapshot) {
 		if s.failing += max(took, health.Interval); !failing {
@@ -185,7 +185,7 @@ type snapshot struct {
 	ironicWell bool
 	checkedAt  time.Time
 
-	// failing is the time of the checks that Ironic has failed since its last answer.
+	// failing is the time of the checks in a row that Ironic has failed.
 	failing time.Duration
 
 	annotation  policy.Answer

@@ -96,7 +96,12 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 
 func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error {
 	current, now := g.facts.snapshot(), time.Now()
-	switch isLinked := g.isLinked(settings, current, now); {
+	isLinked := g.isLinked(settings, current, now)
+	if !isLinked {
+		// There is no check that Ironic could fail. The gate would kill each new Ironic of a node without a link.
+		g.facts.setFailing(false, 0)
+	}
+	switch {
 	case !isLinked && !current.seen.Up:
 		return &health.Failure{Reason: "InterfaceDown", Cause: fmt.Errorf("interface %s is not up", settings.Interface)}
 	case !isLinked && !current.muteSince.IsZero():
