@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,14 +62,31 @@ type answer struct {
 	Said
 }
 
-// Read requests the Node over a new connection: the kubelet renews its certificate in place, and another API server
-// may have the same address. After an error, the caller should keep the last answer.
+// Read requests the Node over a new connection: the kubelet renews its certificate, and another API server may have the
+// same address. After an error, the caller should keep the last answer.
 func (r *Reader) Read(ctx context.Context) (Said, error) {
 	annotations, err := r.get(ctx)
 	if err != nil {
+		if replaced := r.replaced(); len(replaced) > 0 {
+			err = fmt.Errorf("%w; files %v were replaced after the start of the guard, which still has the old ones; "+
+				"restart the guard", err, replaced)
+		}
 		return Said{}, fmt.Errorf("reading Node %s with %s: %w", r.Node, r.Kubeconfig, err)
 	}
 	return Said{Armed: r.meaning(annotations), Peers: annotations[r.Peers]}, nil
+}
+
+// replaced returns the files of the credentials that are in no directory any more. A mount of a file still has the old
+// file when another one gets its name.
+func (r *Reader) replaced() []string {
+	files := []string{r.Kubeconfig}
+	if config, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig); err == nil {
+		files = append(files, config.CertFile, config.KeyFile, config.CAFile)
+	}
+	return slices.DeleteFunc(slices.Compact(files), func(file string) bool {
+		var found unix.Stat_t
+		return unix.Stat(file, &found) != nil || found.Nlink > 0
+	})
 }
 
 func (r *Reader) meaning(annotations map[string]string) policy.Answer {

@@ -160,6 +160,50 @@ func TestInvalidKubeconfig(t *testing.T) {
 	}
 }
 
+// TestReplacedCredentials replaces files of which the guard still has the old ones, as a mount of a file does.
+func TestReplacedCredentials(t *testing.T) {
+	t.Parallel()
+	expired := newReader(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	const replaced = "were replaced after the start of the guard"
+	if _, err := expired.Read(context.Background()); err == nil || strings.Contains(err.Error(), replaced) {
+		t.Errorf("no file was replaced: %v", err)
+	}
+	content, err := os.ReadFile(expired.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(expired.Kubeconfig)
+	old := deleted(t, filepath.Join(folder, "kubelet.pem"))
+	certificate := expired
+	certificate.Kubeconfig += ".new"
+	absolute := strings.ReplaceAll(string(content), "kubelet.pem", old)
+	if err := os.WriteFile(certificate.Kubeconfig, []byte(absolute), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certificate.Read(context.Background()); err == nil || !strings.Contains(err.Error(), "files ["+old+"] "+replaced) {
+		t.Errorf("the certificate was replaced: %v", err)
+	}
+	kubeconfig := expired
+	kubeconfig.Kubeconfig = deleted(t, expired.Kubeconfig)
+	if _, err := kubeconfig.Read(context.Background()); err == nil || !strings.Contains(err.Error(), "files ["+kubeconfig.Kubeconfig+"] "+replaced) {
+		t.Errorf("the kubeconfig was replaced: %v", err)
+	}
+}
+
+// deleted deletes a file, and returns a path of the open file.
+func deleted(t *testing.T, path string) string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+}
+
 // newReader starts an API server and writes a kubeconfig of a kubelet for it.
 func newReader(t *testing.T, handler http.HandlerFunc) node.Reader {
 	t.Helper()
