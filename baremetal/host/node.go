@@ -184,25 +184,36 @@ func planUnlinked(facts NodeFacts, wanted Linking) LinkPlan {
 	}
 }
 
-// notOfThisHost says why the first Node of ByHostname is not used, and how a user has it used.
+// notOfThisHost says why a Node of ByHostname is not used, and how a user has it used. It prefers a Node without a
+// provider ID.
 func (f NodeFacts) notOfThisHost(wanted Linking) string {
 	if len(f.ByHostname) == 0 {
 		return ""
 	}
-	node := f.ByHostname[0]
+	node := slices.MinFunc(f.ByHostname, func(a, b Node) int { return strings.Compare(a.ProviderID, b.ProviderID) })
 	why := fmt.Sprintf("several Nodes have it: %s", names(f.ByHostname))
+	remedy := fmt.Sprintf("set the label: kubectl label node %s %s=%s --overwrite",
+		node.Name, infrav1.HostUIDLabel, wanted.HostUID)
 	switch {
+	case node.ProviderID != "":
+		why, remedy = "its provider ID is "+node.ProviderID+", which is immutable", register(node)
 	case f.SharedHostname:
 		why = "other hosts have it too"
 	case slices.Contains(f.OtherHosts, node.HostUID):
 		why = "its label names another host"
-	case node.ProviderID != "":
-		why = "its provider ID is " + node.ProviderID
 	case node.Created.Before(wanted.Since):
 		why = "it is older than the system on the host, unless the clock of the workload cluster is behind"
 	}
-	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, set the label: "+
-		"kubectl label node %s %s=%s --overwrite", node.Name, why, node.Name, infrav1.HostUIDLabel, wanted.HostUID)
+	return fmt.Sprintf(": Node %s has the host name of the host, but %s. If it belongs to the host, %s",
+		node.Name, why, remedy)
+}
+
+// register returns how a user replaces a Node with another provider ID, which is immutable. A kubelet registers its
+// Node only when it starts, and keeps the provider ID of an existing Node.
+func register(node Node) string {
+	return fmt.Sprintf("delete the Node and restart the kubelet of the host: kubectl delete node %s. If the kubelet has "+
+		"the flag --provider-id, correct the bootstrap configuration and replace the Machine instead of the restart",
+		node.Name)
 }
 
 func planByHostUID(node Node, wanted Linking) LinkPlan {
@@ -212,8 +223,8 @@ func planByHostUID(node Node, wanted Linking) LinkPlan {
 	case wanted.CloudProvider:
 		return waitForCloudProvider(wanted)
 	case node.ProviderID != "":
-		return conflict(fmt.Sprintf("Node %s has provider ID %s instead of %s",
-			node.Name, node.ProviderID, wanted.ProviderID))
+		return conflict(fmt.Sprintf("Node %s has provider ID %s instead of %s, and a provider ID is immutable: %s",
+			node.Name, node.ProviderID, wanted.ProviderID, register(node)))
 	case node.Created.Before(wanted.Since) && !node.Reporting:
 		return waitForNode(wanted, fmt.Sprintf(": Node %s has the label, but is older than the system on the host, "+
 			"and no kubelet updates it. If this lasts, delete Node %s.", node.Name, node.Name))

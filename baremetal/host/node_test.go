@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +40,13 @@ func TestPlanLink(t *testing.T) {
 	write := func(name string) host.LinkPlan { return host.LinkPlan{Patch: name, Provisioned: true} }
 	wait := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason,
 		"Waiting for a Node with provider ID "+wantedID+" or with label metal3.io/uuid")}
+	const register = "delete the Node and restart the kubelet of the host: kubectl delete node a. If the kubelet has the flag " +
+		"--provider-id, correct the bootstrap configuration and replace the Machine instead of the restart"
+	other := conflict("Node a has provider ID metal3://x instead of " + wantedID + ", and a provider ID is immutable: " +
+		register)
+	waitForOther := host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason, wait.Outcome.Message+
+		": Node a has the host name of the host, but its provider ID is metal3://x, which is immutable. "+
+		"If it belongs to the host, "+register)}
 	waitAbout := func(node, why string) host.LinkPlan {
 		return host.LinkPlan{Outcome: outcome.Waiting(infrav1.WaitingForNodeReason, wait.Outcome.Message+": Node "+node+
 			" has the host name of the host, but "+why+". If it belongs to the host, set the label: "+
@@ -74,8 +83,7 @@ func TestPlanLink(t *testing.T) {
 		"one node with the label got its ID from the cloud":    {byUID: with("a", wantedID), cloud: true, want: linked},
 		"one node with the label waits for the cloud provider": {byUID: bare("a"), cloud: true, want: cloud},
 		"one node with the label has another ID": {
-			byUID: with("a", "metal3://x"), byName: bare("b"),
-			want: conflict("Node a has provider ID metal3://x instead of " + wantedID),
+			byUID: with("a", "metal3://x"), byName: bare("b"), want: other,
 		},
 		"one node with the label has another ID before the cloud provider changes it": {
 			byUID: with("a", "aws:///x"), cloud: true, want: cloud,
@@ -117,8 +125,17 @@ func TestPlanLink(t *testing.T) {
 		},
 		"one node with the host name has no ID":                    {byName: bare("a"), want: write("a")},
 		"one node with the host name waits for the cloud provider": {byName: bare("a"), cloud: true, want: cloud},
-		"one node with the host name has another ID": {
-			byName: with("a", "metal3://x"), want: waitAbout("a", "its provider ID is metal3://x"),
+		"one node with the host name has another ID":               {byName: with("a", "metal3://x"), want: waitForOther},
+		"one node with the host name of several hosts has another ID": {
+			byName: with("a", "metal3://x"), shared: true, want: waitForOther,
+		},
+		"one node with the host name and the label of another host has another ID": {
+			byName: []host.Node{{Name: "a", ProviderID: "metal3://x", HostUID: "uid-1"}}, others: []string{"uid-1"},
+			want: waitForOther,
+		},
+		"one node with the host name has no ID, another has another ID": {
+			byName: append([]host.Node{{Name: "a", ProviderID: "metal3://x", Created: since}}, bare("b")...),
+			want:   waitAbout("b", "several Nodes have it: a, b"),
 		},
 		"several nodes have the host name": {
 			byName: bare("a", "b"), want: waitAbout("a", "several Nodes have it: a, b"),
@@ -160,8 +177,7 @@ func TestPlanLink(t *testing.T) {
 		"there is no node, and only this provider sets the ID": {before: true, want: waitBefore},
 		"there is no node, and a cloud provider sets the ID":   {cloud: true, want: cloud},
 		"a conflict also counts if only this provider sets the ID": {
-			byUID: with("a", "metal3://x"), before: true,
-			want: conflict("Node a has provider ID metal3://x instead of " + wantedID),
+			byUID: with("a", "metal3://x"), before: true, want: other,
 		},
 	}
 	for name, tc := range cases {
@@ -173,6 +189,11 @@ func TestPlanLink(t *testing.T) {
 				})
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(outcome.Outcome{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+			for _, node := range slices.Concat(tc.byUID, tc.byName) {
+				if node.ProviderID != "" && strings.Contains(got.Outcome.Message, "kubectl label node "+node.Name+" ") {
+					t.Errorf("a label does not change the provider ID of Node %s: %s", node.Name, got.Outcome.Message)
+				}
 			}
 		})
 	}

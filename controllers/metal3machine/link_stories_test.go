@@ -251,7 +251,8 @@ func describeLinks(s *suite) {
 		host := w.getHost(ctx, Default, "host")
 		node := w.node(ctx, "node", "example://1", map[string]string{infrav1.HostUIDLabel: string(host.UID)})
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
-			"Node "+node.Name+" has provider ID example://1 instead of "+w.providerID("host", "machine")))
+			"Node "+node.Name+" has provider ID example://1 instead of "+w.providerID("host", "machine")+
+				", and a provider ID is immutable: delete the Node and restart the kubelet of the host: kubectl delete node "+node.Name))
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		Expect(w.client.Delete(ctx, node)).To(Succeed())
 		waitsForNode(ctx, w, infrav1.WaitingForNodeReason)
