@@ -63,6 +63,19 @@ func Problem(host *bmov1alpha1.BareMetalHost) string {
 	return ""
 }
 
+// DeletionProblem returns why BMO does not end the deletion of the host, like Problem. BMO ignores the deletion of a
+// paused host, so the pause comes before an error, and the pause of the provider counts too.
+func DeletionProblem(host *bmov1alpha1.BareMetalHost) string {
+	switch withheld := Withheld(host); {
+	case withheld != "":
+		return fmt.Sprintf("BareMetalHost %s %s", host.Name, withheld)
+	case pausedByProvider(host):
+		return fmt.Sprintf("BareMetalHost %s is paused: see its annotation %s", host.Name, infrav1.PauseReasonAnnotation)
+	default:
+		return Problem(host)
+	}
+}
+
 // trouble returns the predicate of Problem.
 func trouble(host *bmov1alpha1.BareMetalHost) string {
 	if message := host.Status.ErrorMessage; message != "" {

@@ -229,3 +229,28 @@ func TestArrived(t *testing.T) {
 		t.Error("got true for a new host")
 	}
 }
+
+func TestDeletionProblem(t *testing.T) {
+	cases := map[string]struct {
+		host *bmov1alpha1.BareMetalHost
+		want string
+	}{
+		"no known problem": {host: available("host-0")},
+		"an error":         {available("host-0", build.Error("no power")), "BareMetalHost host-0 reports provisioning error: no power"},
+		"a pause by the user comes before an error": {
+			available("host-0", build.Error("no power"), build.Paused("")),
+			"BareMetalHost host-0 is paused: remove its annotation baremetalhost.metal3.io/paused",
+		},
+		"a pause by the provider comes before an error": {
+			available("host-0", build.Error("no power"), build.Paused(infrav1.HostPausedByProvider)),
+			"BareMetalHost host-0 is paused: see its annotation infrastructure.cluster.x-k8s.io/pause-reason",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := host.DeletionProblem(tc.host); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -52,14 +52,19 @@ func (r *Reconciler) reclaimHost(ctx context.Context, s *scope) (outcome.Outcome
 }
 
 // waitForHostDeletion waits until a host without an image that is being deleted does not exist. The machine then claims
-// a host again.
+// a host again. The message says why BMO does not end the deletion.
 func (r *Reconciler) waitForHostDeletion(_ context.Context, s *scope) (outcome.Outcome, error) {
 	if s.host == nil || s.host.DeletionTimestamp.IsZero() || s.machine.Spec.ProviderID != "" {
 		return outcome.Done(), nil
 	}
+	problem := host.DeletionProblem(s.host)
+	if problem != "" {
+		problem += ". "
+	}
 	return outcome.Waiting(infrav1.HostErrorReason, fmt.Sprintf(
-		"BareMetalHost %s is being deleted. Metal3Machine %s claims a host again after the deletion.",
-		s.host.Name, s.machine.Name)), nil
+		"BareMetalHost %s is being deleted. Metal3Machine %s claims a host again after the deletion. "+
+			"%sIf the deletion does not end, delete Machine %s to replace it.",
+		s.host.Name, s.machine.Name, problem, s.owner.Name)), nil
 }
 
 // claimHost claims a host for a machine that has none. If the machine has one and waits for its data, claimHost repairs

@@ -62,11 +62,23 @@ func describeData(s *suite) {
 		w.machine(ctx, "machine", withDataTemplate())
 		Expect(w.associated(ctx, "machine")).To(Equal("first"))
 		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
-		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "first"))).To(Succeed())
-		for _, condition := range []string{infrav1.HostAssociatedCondition, infrav1.ReadyCondition} {
-			w.eventually(ctx, "machine", condition, stage.IsFalseBecause(infrav1.HostErrorReason,
-				"BareMetalHost first is being deleted. Metal3Machine machine claims a host again after the deletion."))
+		waits := func(problem string) {
+			GinkgoHelper()
+			for _, condition := range []string{infrav1.HostAssociatedCondition, infrav1.ReadyCondition} {
+				w.eventually(ctx, "machine", condition, stage.IsFalseBecause(infrav1.HostErrorReason,
+					"BareMetalHost first is being deleted. Metal3Machine machine claims a host again after the deletion. "+
+						problem+"If the deletion does not end, delete Machine machine to replace it."))
+			}
 		}
+		change(ctx, w, "first", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, "")
+		})
+		Expect(w.client.Delete(ctx, w.getHost(ctx, Default, "first"))).To(Succeed())
+		waits("BareMetalHost first is paused: remove its annotation baremetalhost.metal3.io/paused. ")
+		change(ctx, w, "first", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) {
+			delete(host.Annotations, bmov1alpha1.PausedAnnotation)
+		})
+		waits("")
 		w.render(ctx, "machine", true)
 		w.host(ctx, "second")
 		change(ctx, w, "first", &bmov1alpha1.BareMetalHost{}, func(host *bmov1alpha1.BareMetalHost) { host.Finalizers = nil })
