@@ -96,7 +96,7 @@ func survey(candidates []Candidate, wanted Wanted) (
 	best Candidate, busy []*bmov1alpha1.BareMetalHost, failing Failing,
 ) {
 	var near []ranked
-	failing.Counts = map[Reason]int{}
+	failing.Counts, failing.First = map[Reason]int{}, map[Reason]*bmov1alpha1.BareMetalHost{}
 	for _, candidate := range candidates {
 		reason := Check(candidate, wanted)
 		if reason == "" {
@@ -165,8 +165,8 @@ type Failing struct {
 	// Counts holds the number of hosts by reason.
 	Counts map[Reason]int
 
-	// InError is the first name of the hosts in error.
-	InError string
+	// First holds the host with the first name for each of the reasons InError, Unhealthy and Reserved.
+	First map[Reason]*bmov1alpha1.BareMetalHost
 
 	// Refused is the first name of the hosts with an error of the API server, Cause that error.
 	Refused, Cause string
@@ -175,15 +175,19 @@ type Failing struct {
 func (f *Failing) add(candidate Candidate, reason Reason) {
 	f.Counts[reason]++
 	name := candidate.Host.Name
-	switch {
-	case reason == InError && (f.InError == "" || name < f.InError):
-		f.InError = name
-	case reason == Refused && candidate.Refused != "" && (f.Refused == "" || name < f.Refused):
-		f.Refused, f.Cause = name, oneLine(candidate.Refused)
+	switch reason {
+	case InError, Unhealthy, Reserved:
+		if first := f.First[reason]; first == nil || name < first.Name {
+			f.First[reason] = candidate.Host
+		}
+	case Refused:
+		if candidate.Refused != "" && (f.Refused == "" || name < f.Refused) {
+			f.Refused, f.Cause = name, oneLine(candidate.Refused)
+		}
 	}
 }
 
-// Summary returns the number of hosts per reason, the most frequent reason first. It names one host in error. It names
+// Summary returns the number of hosts per reason, the most frequent reason first. It names the hosts in First. It names
 // a refused host only if it is the only one: a policy may refuse all hosts, and the message must not depend on the host
 // that was tried last.
 func (f Failing) Summary(wanted Wanted) string {
@@ -209,11 +213,11 @@ func (f Failing) Summary(wanted Wanted) string {
 }
 
 func (f Failing) describe(reason Reason, wanted Wanted) string {
-	switch {
-	case reason == InError && f.Counts[reason] > 1:
-		return fmt.Sprintf("%s (%s and %d more)", reason, f.InError, f.Counts[reason]-1)
-	case reason == InError:
-		return fmt.Sprintf("%s (%s)", reason, f.InError)
+	switch first := f.First[reason]; {
+	case first != nil && f.Counts[reason] > 1:
+		return fmt.Sprintf("%s (%s and %d more%s)", reason, first.Name, f.Counts[reason]-1, cause(reason, first))
+	case first != nil:
+		return fmt.Sprintf("%s (%s%s)", reason, first.Name, cause(reason, first))
 	case reason == Refused && f.Cause == "":
 		return string(reason)
 	case reason == Refused && f.Counts[reason] > 1:
@@ -226,6 +230,21 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 		return string(reason) + " " + wanted.FailureDomain
 	default:
 		return string(reason)
+	}
+}
+
+// cause returns the annotation or label that excludes a host from claims. Empty for an error.
+func cause(reason Reason, host *bmov1alpha1.BareMetalHost) string {
+	_, current := host.Annotations[infrav1.UnhealthyAnnotation]
+	switch {
+	case reason == Reserved:
+		return fmt.Sprintf(": label %s=%s", infrav1.NodeReuseLabel, host.Labels[infrav1.NodeReuseLabel])
+	case reason == Unhealthy && current:
+		return fmt.Sprintf(": remove annotation %s after the repair", infrav1.UnhealthyAnnotation)
+	case reason == Unhealthy:
+		return fmt.Sprintf(": remove annotation %s after the repair", infrav1.DeprecatedUnhealthyAnnotation)
+	default:
+		return ""
 	}
 }
 

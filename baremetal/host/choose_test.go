@@ -9,6 +9,7 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -136,6 +137,18 @@ func TestChoose(t *testing.T) {
 			wanted: wanted(owned),
 			want:   chosen{Message: "2 hosts: 1 in error (reserved), 1 not available yet"},
 		},
+		"OnlyAUserCanHelp": {
+			reason: "the message names the first host of each kind, and what excludes it",
+			hosts: []*bmov1alpha1.BareMetalHost{
+				available("rack-9", annotated(infrav1.UnhealthyAnnotation, "")), edit(available("rack-7"), reserved("md-b")),
+				available("rack-4", annotated(infrav1.UnhealthyAnnotation, "")), edit(available("rack-5"), reserved("md-a")),
+				edit(available("rack-8"), reserved("md-c")),
+			},
+			wanted: wanted(),
+			want: chosen{Message: "5 hosts: 3 reserved for another owner (rack-5 and 2 more: label " +
+				"infrastructure.cluster.x-k8s.io/node-reuse=md-a), 2 marked unhealthy (rack-4 and 1 more: " +
+				"remove annotation capm3.metal3.io/unhealthy after the repair)"},
+		},
 		"NoHostAtAll": {
 			reason: "the message contains the namespace",
 			wanted: wanted(),
@@ -218,6 +231,7 @@ func randomHost(random *rand.Rand, name string) *bmov1alpha1.BareMetalHost {
 	for _, change := range []func(*bmov1alpha1.BareMetalHost){
 		reserved(owner), reserved("md-other"), consumer(machineRef("other")), image, beingDeleted,
 		func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" },
+		func(h *bmov1alpha1.BareMetalHost) { annotated(infrav1.UnhealthyAnnotation, "")(h) },
 	} {
 		if random.IntN(6) == 0 {
 			change(h)
@@ -276,7 +290,7 @@ func TestSummary(t *testing.T) {
 		"one host is singular": {
 			counts: map[host.Reason]int{host.Unhealthy: 1},
 			wanted: wanted(),
-			want:   "1 host: 1 marked unhealthy",
+			want:   "1 host: 1 marked unhealthy (rack-4: remove annotation capi.metal3.io/unhealthy after the repair)",
 		},
 		"the failure domain is named": {
 			counts: map[host.Reason]int{host.OtherFailureDomain: 2},
@@ -293,9 +307,13 @@ func TestSummary(t *testing.T) {
 			want:   "No BareMetalHosts in namespace metal3: create them there",
 		},
 	}
+	first := map[host.Reason]*bmov1alpha1.BareMetalHost{
+		host.InError:   build.Host("broken"),
+		host.Unhealthy: build.Host("rack-4", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")),
+	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := (host.Failing{Counts: tc.counts, InError: "broken"}).Summary(tc.wanted); got != tc.want {
+			if got := (host.Failing{Counts: tc.counts, First: first}).Summary(tc.wanted); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
