@@ -238,6 +238,19 @@ func describeCrowds(s *suite) {
 		w.emitted(ctx, "Metal3DataClaim", "late", "Warning Metal3DataTemplateDeleting", "Warning Metal3DataTemplateMissing")
 	})
 
+	It("allocates an index again after its template and its Metal3Data were removed by force", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", plain)
+		w.orphan(ctx, "claim", "template")
+		Eventually(func(g Gomega) { w.indexes(ctx, g) }).Should(Succeed())
+		w.removeByForce(ctx, "template", &infrav1.Metal3DataTemplate{})
+		w.removeByForce(ctx, "template-0", &infrav1.Metal3Data{})
+		w.reports(ctx, "claim", infrav1.TemplateMissingReason, "Metal3DataTemplate template does not exist. Create it")
+		w.template(ctx, "template", plain)
+		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveKeyWithValue(int32(0), "claim")) }).Should(Succeed())
+	})
+
 	It("reports that a policy rejects its Metal3Data, and continues without the policy", func(ctx context.Context) {
 		w := s.world(ctx)
 		var rejected atomic.Int32

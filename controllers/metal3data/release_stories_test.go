@@ -114,15 +114,8 @@ func describeReleases(s *suite) {
 		w := begin(ctx)
 		w.manager.Start()
 		w.ready(ctx, "template-0")
-		// The controllers restore the finalizers of an object that is not being deleted.
-		remove(ctx, w, "template", &infrav1.Metal3DataTemplate{})
-		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
-			template.Finalizers = nil
-		})
-		remove(ctx, w, "machine", &infrav1.Metal3DataClaim{})
-		stage.Change(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {
-			claim.Finalizers = nil
-		})
+		w.removeByForce(ctx, "template", &infrav1.Metal3DataTemplate{})
+		w.removeByForce(ctx, "machine", &infrav1.Metal3DataClaim{})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForClaimReason,
 			"Waiting for Metal3DataClaim machine to exist."))
 		// The garbage collector does not run here.

@@ -8,10 +8,11 @@ import (
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
+	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -169,7 +170,7 @@ func (w *world) data(ctx context.Context, g Gomega, name string) *infrav1.Metal3
 }
 
 // eventually waits until a condition of a Metal3Data matches.
-func (w *world) eventually(ctx context.Context, name, condition string, want types.GomegaMatcher) {
+func (w *world) eventually(ctx context.Context, name, condition string, want gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(w.data(ctx, g, name).Status.Conditions).To(stage.HaveCondition(condition, want))
@@ -203,6 +204,17 @@ func (w *world) gone(ctx context.Context, name string, object client.Object) {
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		g.Expect(err).To(HaveOccurred(), "%T %s still exists: %v", object, name, object.GetFinalizers())
 	}).Should(Succeed())
+}
+
+// removeByForce deletes an object and then removes its finalizers: the controllers restore the finalizers of an object
+// that is not being deleted.
+func (w *world) removeByForce(ctx context.Context, name string, object client.Object) {
+	GinkgoHelper()
+	object.SetNamespace(w.namespace)
+	object.SetName(name)
+	Expect(client.IgnoreNotFound(w.client.Delete(ctx, object))).To(Succeed())
+	withoutFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	Expect(client.IgnoreNotFound(w.client.Patch(ctx, object, withoutFinalizers))).To(Succeed())
 }
 
 func (w *world) change(ctx context.Context, host string, edit func(*bmov1alpha1.BareMetalHost)) {

@@ -3,6 +3,7 @@ package metal3dataclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -218,11 +219,16 @@ func dataToClaim(_ context.Context, data *infrav1.Metal3Data) []ctrl.Request {
 	return flow.Request(data.Namespace, ptr.Deref(data.Spec.Claim, infrav1.Metal3ObjectRef{}).Name)
 }
 
-// templateToClaims requeues the claims of a template that have no Metal3Data.
+// templateToClaims requeues the claims of a template that have no Metal3Data, including those that lost it.
 func (r *Reconciler) templateToClaims(ctx context.Context, object client.Object) []ctrl.Request {
 	claims, err := r.Data.ClaimsOf(ctx, client.ObjectKeyFromObject(object))
 	if err != nil {
 		return nil
 	}
-	return flow.RequestsFor(claims, func(claim *infrav1.Metal3DataClaim) bool { return claim.Status.RenderedData == nil })
+	return flow.RequestsFor(claims, func(claim *infrav1.Metal3DataClaim) bool {
+		all, err := r.Data.OfClaim(ctx, client.ObjectKeyFromObject(claim))
+		return err == nil && !slices.ContainsFunc(all, func(data *infrav1.Metal3Data) bool {
+			return hostdata.Answers(claim, data)
+		})
+	})
 }
