@@ -223,8 +223,8 @@ const (
 	// PoolMissingReason is used while a pool does not exist.
 	PoolMissingReason = "IPPoolMissing"
 
-	// AddressConflictReason is used while another object owns the required claim of an address, or while the claim has an
-	// address of another pool.
+	// AddressConflictReason is used while the Metal3Data does not own the required claim of an address, or while the claim
+	// has an address of another pool.
 	AddressConflictReason = "IPClaimConflict"
 
 	// AddressesReadyReason is used when all addresses are allocated.

@@ -61,8 +61,11 @@ const (
 	// OwnedByPredecessor means that an earlier Metal3Data of the same name owns the claim.
 	OwnedByPredecessor
 
-	// OwnedByOther means that another object owns the claim, or none.
+	// OwnedByOther means that another object owns the claim.
 	OwnedByOther
+
+	// OwnedByNone means that the claim has no ownerReferences.
+	OwnedByNone
 )
 
 // FoundClaim has the facts about a claim of an address.
@@ -103,7 +106,7 @@ const (
 	// AwaitAddress waits for the address manager.
 	AwaitAddress
 
-	// AwaitOther waits until a claim of another object is deleted.
+	// AwaitOther waits until a claim of another object, or of none, is deleted.
 	AwaitOther
 
 	// AwaitPool waits for an address of the pool of the claim.
@@ -121,7 +124,8 @@ const (
 //	the claim                          step
 //	does not exist                     create
 //	belongs to a predecessor           discard: no other controller releases its address
-//	belongs to another object or none  wait until it is deleted
+//	belongs to another object          wait until it is deleted
+//	belongs to no object               wait for its deletion, then discard: no other Metal3Data removes the finalizer
 //	has an address                     use it, even if it is being deleted, while its finalizer keeps the address
 //	has an address of another pool     wait: the provider of its pool may allocate another one
 //	failed finally a while ago         discard: the next claim may succeed
@@ -132,9 +136,9 @@ func Next(found *FoundClaim) Step {
 	switch {
 	case found == nil:
 		return CreateClaim
-	case found.Owner == OwnedByPredecessor:
+	case found.Owner == OwnedByPredecessor, found.Owner == OwnedByNone && found.Deleting:
 		return DiscardClaim
-	case found.Owner == OwnedByOther:
+	case found.Owner == OwnedByOther, found.Owner == OwnedByNone:
 		return AwaitOther
 	case found.Address != nil:
 		return UseAddress

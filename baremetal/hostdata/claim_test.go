@@ -56,6 +56,8 @@ func TestNext(t *testing.T) {
 		"with an address of another pool":          {&hostdata.FoundClaim{OtherPool: "IPPool p"}, hostdata.AwaitPool},
 		"the same, being deleted":                  {&hostdata.FoundClaim{OtherPool: "IPPool p", Deleting: true}, hostdata.DiscardClaim},
 		"of another, being deleted":                {&hostdata.FoundClaim{Owner: hostdata.OwnedByOther, Deleting: true}, hostdata.AwaitOther},
+		"of no object":                             {&hostdata.FoundClaim{Owner: hostdata.OwnedByNone, Address: address}, hostdata.AwaitOther},
+		"of no object, being deleted":              {&hostdata.FoundClaim{Owner: hostdata.OwnedByNone, Deleting: true}, hostdata.DiscardClaim},
 		"new":                                      {&hostdata.FoundClaim{}, hostdata.AwaitAddress},
 		"new, an hour old":                         {&hostdata.FoundClaim{Age: old, Final: true}, hostdata.AwaitAddress},
 		"has an address":                           {&hostdata.FoundClaim{Address: address}, hostdata.UseAddress},

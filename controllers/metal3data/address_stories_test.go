@@ -316,17 +316,19 @@ func describeAddresses(s *suite) {
 		Expect(claim.UID).NotTo(Equal(old.UID))
 	})
 
-	It("waits for a claim of another object", func(ctx context.Context) {
+	It("waits for a claim without an owner, and releases it after its deletion", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.pool(ctx, "pool", "10.0.0.20")
-		other := &metal3ipamv1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template-0-pool"}}
+		other := &metal3ipamv1.IPClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: "template-0-pool", Finalizers: []string{infrav1.DataFinalizer},
+		}}
 		other.Spec.Pool.Name = "pool"
 		w.create(ctx, other)
 		w.template(ctx, "template", pooled)
 		w.manager.Start()
 		w.machine(ctx, "machine", "template")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressConflictReason,
-			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which has another owner."))
+			"spec.metaData.ipAddressesFromPool[ip] requires IPClaim template-0-pool, which this Metal3Data does not own."))
 		Expect(w.client.Delete(ctx, other)).To(Succeed())
 		w.ready(ctx, "template-0")
 	})

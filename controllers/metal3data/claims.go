@@ -88,10 +88,12 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 		return outcome.Done(), nil
 	case hostdata.DiscardClaim:
 		err = r.delete(ctx, claim)
-		return waiting(wanted, "Waiting for the unusable %s %s to be deleted", through.kind(), found.Name), err
+		// The end of a claim without an owner enqueues no data.
+		return waiting(wanted, "Waiting for the unusable %s %s to be deleted", through.kind(), found.Name).
+			WithAfter(r.recheckInterval()), err
 	case hostdata.AwaitOther:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
-			"%s requires %s %s, which has another owner. Delete it if no machine uses its address.",
+			"%s requires %s %s, which this Metal3Data does not own. Delete it if no machine uses its address.",
 			wanted.Field, through.kind(), found.Name)).WithAfter(r.recheckInterval()), nil
 	case hostdata.AwaitPool:
 		return outcome.Waiting(infrav1.AddressConflictReason, fmt.Sprintf(
@@ -161,14 +163,12 @@ func (r *Reconciler) find(
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %s %s: %w", through.kind(), name, err)
 		}
-		if ownerOf(s.data, claim) == hostdata.OwnedByOther && name != wanted.Name {
-			// A claim with another name must belong to the data.
-			continue
-		}
-		if ownerOf(s.data, claim) == hostdata.OwnedByData {
+		switch owner := ownerOf(s.data, claim); {
+		case owner == hostdata.OwnedByData:
 			return r.readResult(ctx, s, through, claim)
-		}
-		if other == nil {
+		case owner != hostdata.OwnedByPredecessor && name != wanted.Name:
+			// A claim with another name must belong to the data.
+		case other == nil:
 			other = claim
 		}
 	}
@@ -193,6 +193,9 @@ func (r *Reconciler) readResult(
 }
 
 func ownerOf(data *infrav1.Metal3Data, claim client.Object) hostdata.Owner {
+	if len(claim.GetOwnerReferences()) == 0 {
+		return hostdata.OwnedByNone
+	}
 	for _, owner := range claim.GetOwnerReferences() {
 		switch {
 		case owner.UID == data.UID:
