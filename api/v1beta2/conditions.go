@@ -220,6 +220,9 @@ const (
 	// AddressManagerMissingReason is used while the API of an address manager is not installed.
 	AddressManagerMissingReason = "IPAddressManagerMissing"
 
+	// ClaimsNotListedReason is used while the manager cannot list the claims of an address manager.
+	ClaimsNotListedReason = "IPClaimsNotListed"
+
 	// PoolMissingReason is used while a pool does not exist.
 	PoolMissingReason = "IPPoolMissing"
 

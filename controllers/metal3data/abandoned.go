@@ -24,7 +24,7 @@ func (r *Reconciler) watchPools(ctx context.Context, s *scope) {
 	uses, err := hostdata.Pools(&s.template.Spec, s.subject())
 	errs := []error{err}
 	for _, use := range uses {
-		if err := r.watch(ctx, apiOf(use.Pool)); !meta.IsNoMatchError(err) {
+		if _, err := r.startWatch(ctx, apiOf(use.Pool)); !meta.IsNoMatchError(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) watchPools(ctx context.Context, s *scope) {
 // Metal3Data whose finalizers are removed by force leaves them too.
 func (r *Reconciler) releaseAbandoned(ctx context.Context, data client.ObjectKey) error {
 	for _, through := range apis() {
-		if !r.isWatched(through) {
+		if !r.isListed(through) {
 			continue
 		}
 		err := r.each(ctx, through, data, ofName(data.Name), func(claim client.Object) error {

@@ -67,12 +67,14 @@ func (r *Reconciler) recheckInterval() time.Duration {
 // claimAddress runs the next step of one claim. It stores the address in the scope.
 func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata.Claim) (outcome.Outcome, error) {
 	through := apiOf(wanted.Pool)
-	if err := r.watch(ctx, through); err != nil {
-		if meta.IsNoMatchError(err) {
-			return outcome.Waiting(infrav1.AddressManagerMissingReason, fmt.Sprintf(
-				"%s refers to %s, but the kind %s is not installed. Install the provider of this pool.",
-				wanted.Field, wanted.Pool, through.kind())).WithAfter(r.recheckInterval()), nil
-		}
+	switch err := r.watch(ctx, through); {
+	case meta.IsNoMatchError(err):
+		return outcome.Waiting(infrav1.AddressManagerMissingReason, fmt.Sprintf(
+			"%s refers to %s, but the kind %s is not installed. Install the provider of this pool.",
+			wanted.Field, wanted.Pool, through.kind())).WithAfter(r.recheckInterval()), nil
+	case errors.Is(err, errNotListed):
+		return r.notListed(through), nil
+	case err != nil:
 		return outcome.Done(), fmt.Errorf("watching %ss: %w", through.kind(), err)
 	}
 	claim, found, err := r.find(ctx, s, through, wanted)
@@ -104,6 +106,13 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 	default:
 		return r.await(ctx, through, claim, wanted)
 	}
+}
+
+// notListed returns the outcome while the cache does not hold the claims of an API.
+func (r *Reconciler) notListed(through api) outcome.Outcome {
+	return outcome.Waiting(infrav1.ClaimsNotListedReason, fmt.Sprintf(
+		"%ss cannot be listed yet. Check that the manager has the permission to list and watch them, and read its log.",
+		through.kind())).WithAfter(r.recheckInterval())
 }
 
 func waiting(wanted hostdata.Claim, format string, arguments ...any) outcome.Outcome {
@@ -269,16 +278,19 @@ func (r *Reconciler) dropCreated(data *infrav1.Metal3Data, through api, name str
 
 // releaseAddresses deletes the claims of the data in both APIs.
 func (r *Reconciler) releaseAddresses(ctx context.Context, s *scope) (outcome.Outcome, error) {
+	reached := outcome.Done()
 	var errs []error
 	for _, through := range apis() {
-		err := r.release(ctx, s, through)
-		if meta.IsNoMatchError(err) {
+		switch err := r.release(ctx, s, through); {
+		case meta.IsNoMatchError(err):
 			// The API is not installed.
-			continue
+		case errors.Is(err, errNotListed):
+			reached = r.notListed(through)
+		default:
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
 	}
-	return outcome.Done(), errors.Join(errs...)
+	return reached, errors.Join(errs...)
 }
 
 func (r *Reconciler) release(ctx context.Context, s *scope, through api) error {

@@ -44,15 +44,16 @@ type Reconciler struct {
 	ByHostName bool
 
 	// RecheckInterval is the time until the next check of what enqueues no Metal3Data: an object of another owner, and an
-	// API that is not installed. The default is 10 seconds.
+	// API that is not installed or whose claims cannot be listed. The default is 10 seconds.
 	RecheckInterval time.Duration
 
-	// startWatch starts the watch of the claims of one API. SetupWithManager sets it.
-	startWatch func(ctx context.Context, of api) error
+	// newWatch starts the watch of the claims of one API. The function that it returns says whether the cache holds them.
+	// SetupWithManager sets it.
+	newWatch func(ctx context.Context, of api) (func() bool, error)
 
-	// watched are the APIs with a watch.
+	// watched are the watches by the kind of the claims.
 	watching sync.Mutex
-	watched  map[string]bool
+	watched  map[string]watched
 
 	// created are the claims that the cache has not shown yet.
 	mu      sync.Mutex
@@ -160,7 +161,7 @@ func failures() map[string]bool {
 	return map[string]bool{
 		infrav1.TemplateMissingReason: true, infrav1.AddressFailedReason: true, infrav1.AddressManagerMissingReason: true,
 		infrav1.PoolMissingReason: true, infrav1.AddressConflictReason: true, infrav1.RenderingFailedReason: true,
-		infrav1.SecretConflictReason: true, infrav1.SecretsFailedReason: true,
+		infrav1.SecretConflictReason: true, infrav1.SecretsFailedReason: true, infrav1.ClaimsNotListedReason: true,
 	}
 }
 

@@ -45,11 +45,11 @@ func (r *Reconciler) collector() prometheus.Collector {
 	})
 }
 
-// addressLists returns lists of the claims of addresses. A list of an API without a watch would start one.
+// addressLists returns lists of the claims of addresses that the cache holds.
 func (r *Reconciler) addressLists() []client.ObjectList {
 	var lists []client.ObjectList
 	for _, through := range apis() {
-		if r.isWatched(through) {
+		if r.isListed(through) {
 			_, list := through.objects()
 			lists = append(lists, list)
 		}

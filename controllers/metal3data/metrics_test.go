@@ -74,7 +74,8 @@ metal3_data_addresses{kind="InClusterIPPool",namespace="metal3",pool="pool",stat
 	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader(alone)); err != nil {
 		t.Errorf("without an address manager: %v", err)
 	}
-	r.watched = map[string]bool{metal3API{}.kind(): true, clusterAPI{}.kind(): true}
+	synced := watched{isSynced: func() bool { return true }}
+	r.watched = map[string]watched{metal3API{}.kind(): synced, clusterAPI{}.kind(): synced}
 	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader(alone+addresses)); err != nil {
 		t.Error(err)
 	}

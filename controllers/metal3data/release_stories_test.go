@@ -3,11 +3,13 @@ package metal3data_test
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	metal3ipamv1 "github.com/metal3-io/ip-address-manager/api/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -173,6 +175,29 @@ func describeReleases(s *suite) {
 		}
 	})
 
+	It("reports claims of addresses that it must not list, and renders other data meanwhile", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pools(ctx)
+		w.template(ctx, "template", pooled)
+		permit := s.manages(ctx, w, "", "events.k8s.io", "infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io", "metal3.io", "ipam.metal3.io")
+		w.manager.Start()
+		for i := range 2 * workers {
+			w.machine(ctx, fmt.Sprintf("m-%d", i), "template")
+		}
+		w.allReady(ctx, 2*workers)
+		for i := range 2 * workers {
+			w.releaseClaim(ctx, fmt.Sprintf("m-%d", i))
+		}
+		for i := range 2 * workers {
+			w.eventually(ctx, fmt.Sprintf("template-%d", i), infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.ClaimsNotListedReason),
+				HaveField("Message", ContainSubstring("IPAddressClaims cannot be listed yet. Check that the manager has the permission"))))
+		}
+		w.machine(ctx, "next", "template")
+		w.ready(ctx, fmt.Sprintf("template-%d", 2*workers))
+		permit("ipam.cluster.x-k8s.io")
+		w.allReady(ctx, 1)
+	})
+
 	It("removes the finalizer of a machine that does not exist from its claim", func(ctx context.Context) {
 		w := begin(ctx)
 		w.manager.Start()
@@ -217,6 +242,33 @@ func describeReleases(s *suite) {
 		Expect(failed).To(HaveKey("delete IPClaim"))
 		Expect(failed).To(HaveKey("patch IPAddressClaim"))
 	})
+}
+
+// manages makes the manager of a story a user with all permissions in these API groups. It returns a function that
+// permits more groups.
+func (s *suite) manages(ctx context.Context, w *world, groups ...string) func(more ...string) {
+	GinkgoHelper()
+	user := metav1.ObjectMeta{Name: w.namespace}
+	rules := func(groups []string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: user, Rules: rules(groups)}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: user, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		Expect(w.client.Create(ctx, object)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(w.client.Delete(ctx, object)).To(Succeed()) })
+	}
+	var err error
+	w.manager.Config, err = s.server.User(user.Name)
+	Expect(err).NotTo(HaveOccurred())
+	return func(more ...string) {
+		GinkgoHelper()
+		role.Rules = rules(append(groups, more...))
+		Expect(w.client.Update(ctx, role)).To(Succeed())
+	}
 }
 
 func describePauses(s *suite) {

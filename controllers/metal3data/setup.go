@@ -2,18 +2,22 @@ package metal3data
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,6 +28,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
+
+// syncLimit is the time in which the cache usually lists the claims of an API. After that, no reconcile waits for it.
+const syncLimit = 5 * time.Second
+
+// errNotListed is the error of a watch whose cache does not hold the claims yet.
+var errNotListed = errors.New("the claims are not listed yet")
+
+// watched is the watch of the claims of one API.
+type watched struct {
+	// isSynced returns true if the cache holds the claims.
+	isSynced func() bool
+
+	// waitUntil is the end of the time in which a reconcile waits for the cache.
+	waitUntil time.Time
+}
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
@@ -49,38 +68,59 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Data controller: %w", err)
 	}
-	r.startWatch = func(ctx context.Context, of api) error {
+	r.newWatch = func(ctx context.Context, of api) (func() bool, error) {
 		claim, _ := of.objects()
 		if err := mgr.GetFieldIndexer().IndexField(ctx, claim, ownerIndex, byOwner); err != nil {
-			return err
+			return nil, err
 		}
-		return built.Watch(source.Kind[client.Object](mgr.GetCache(), claim, owner))
+		informer, err := mgr.GetCache().GetInformer(ctx, claim, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, err
+		}
+		return informer.HasSynced, built.Watch(source.Kind[client.Object](mgr.GetCache(), claim, owner))
 	}
 	return nil
 }
 
-// watch starts the watch of the claims of an API. It returns an error if the API is not installed.
-func (r *Reconciler) watch(ctx context.Context, of api) error {
+// startWatch starts the watch of the claims of an API. It returns an error if the API is not installed.
+func (r *Reconciler) startWatch(ctx context.Context, of api) (watched, error) {
 	r.watching.Lock()
 	defer r.watching.Unlock()
-	if r.watched[of.kind()] {
-		return nil
+	if started, exists := r.watched[of.kind()]; exists {
+		return started, nil
 	}
-	if err := r.startWatch(ctx, of); err != nil {
-		return err
+	isSynced, err := r.newWatch(ctx, of)
+	if err != nil {
+		return watched{}, err
 	}
 	if r.watched == nil {
-		r.watched = map[string]bool{}
+		r.watched = map[string]watched{}
 	}
-	r.watched[of.kind()] = true
+	r.watched[of.kind()] = watched{isSynced: isSynced, waitUntil: time.Now().Add(syncLimit)}
+	return r.watched[of.kind()], nil
+}
+
+// watch starts the watch of the claims of an API, and waits until the cache holds them, up to syncLimit after the start.
+// It returns errNotListed if the cache does not hold them, and another error if the API is not installed.
+func (r *Reconciler) watch(ctx context.Context, of api) error {
+	started, err := r.startWatch(ctx, of)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithDeadline(ctx, started.waitUntil)
+	defer cancel()
+	if !toolscache.WaitForCacheSync(ctx.Done(), started.isSynced) {
+		return errNotListed
+	}
 	return nil
 }
 
-// isWatched returns true while the cache holds the claims of an API.
-func (r *Reconciler) isWatched(of api) bool {
+// isListed returns true if the cache holds the claims of an API. A read of the cache blocks before that.
+func (r *Reconciler) isListed(of api) bool {
 	r.watching.Lock()
 	defer r.watching.Unlock()
-	return r.watched[of.kind()]
+	started, exists := r.watched[of.kind()]
+	return exists && started.isSynced()
 }
 
 // byOwner indexes a claim by the UIDs and the names of its Metal3Data.

@@ -33,6 +33,9 @@ import (
 
 const clusterName = "cluster"
 
+// workers is the number of objects of a kind that a controller reconciles at the same time.
+const workers = 4
+
 // world is the namespace of one story, with the controllers of templates, claims and data.
 type world struct {
 	client     client.Client
@@ -64,7 +67,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 		return err
 	}
 	shared := true
-	options := controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: &shared}
+	options := controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: &shared}
 	if err := (&metal3datatemplate.Reconciler{
 		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3datatemplate"), Data: data,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
