@@ -44,7 +44,8 @@ type Reconciler struct {
 	ByHostName bool
 
 	// RecheckInterval is the time until the next check of what enqueues no Metal3Data: an object of another owner, and an
-	// API that is not installed or whose claims cannot be listed. The default is 10 seconds.
+	// API that is not installed or whose claims cannot be listed. It is also the time from the start of the controller to
+	// the watches of claims that no data requires. The default is 10 seconds.
 	RecheckInterval time.Duration
 
 	// newWatch starts the watch of the claims of one API. The function that it returns says whether the cache holds them.
@@ -79,8 +80,11 @@ type createdClaim struct {
 // +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddresses,verbs=get
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create
 
-// Reconcile renders or releases one Metal3Data.
+// Reconcile renders or releases one Metal3Data. For an empty request, see enqueueStart.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req == (ctrl.Request{}) {
+		return ctrl.Result{}, r.startWatches(ctx)
+	}
 	data := &infrav1.Metal3Data{}
 	reporter := flow.Reporter{
 		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,

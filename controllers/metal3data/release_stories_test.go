@@ -125,6 +125,21 @@ func describeReleases(s *suite) {
 		w.nothingLeft(ctx)
 	})
 
+	It("releases addresses of data that was removed by force while no manager ran", func(ctx context.Context) {
+		w := begin(ctx)
+		first := w.manager.Start()
+		w.ready(ctx, "template-0")
+		first.Stop()
+		w.removeByForce(ctx, "template", &infrav1.Metal3DataTemplate{})
+		w.removeByForce(ctx, "machine", &infrav1.Metal3DataClaim{})
+		w.removeByForce(ctx, "template-0", &infrav1.Metal3Data{})
+		w.manager.Start()
+		// In place of the garbage collector, which does not run here.
+		remove(ctx, w, "template-0-pool", &metal3ipamv1.IPClaim{})
+		remove(ctx, w, "template-0-other", &ipamv1.IPAddressClaim{})
+		w.nothingLeft(ctx)
+	})
+
 	It("releases addresses of data that does not exist", func(ctx context.Context) {
 		w := begin(ctx)
 		first := w.manager.Start()

@@ -10,7 +10,9 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -64,6 +66,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&corev1.Secret{}, owner, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		WatchesRawSource(source.Func(r.enqueueStart)).
 		Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3Data controller: %w", err)
@@ -80,6 +83,25 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return informer.HasSynced, built.Watch(source.Kind[client.Object](mgr.GetCache(), claim, owner))
 	}
 	return nil
+}
+
+// enqueueStart enqueues an empty request, for which Reconcile calls startWatches. The manager ends if a controller that
+// starts cannot sync its caches, and each controller waits for all caches of the manager. The delay lets them start
+// without the caches of the claims.
+func (r *Reconciler) enqueueStart(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	queue.AddAfter(ctrl.Request{}, r.recheckInterval())
+	return nil
+}
+
+// startWatches starts the watches of the installed APIs, so that the manager observes claims whose data does not exist.
+func (r *Reconciler) startWatches(ctx context.Context) error {
+	var errs []error
+	for _, of := range apis() {
+		if _, err := r.startWatch(ctx, of); !meta.IsNoMatchError(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // startWatch starts the watch of the claims of an API. It returns an error if the API is not installed.
@@ -100,7 +122,7 @@ func (r *Reconciler) startWatch(ctx context.Context, of api) (watched, error) {
 	return r.watched[of.kind()], nil
 }
 
-// watch starts the watch of the claims of an API, and waits until the cache holds them, up to syncLimit after the start.
+// watch starts the watch of the claims of an API. It waits until the cache holds them, up to syncLimit after the start.
 // It returns errNotListed if the cache does not hold them, and another error if the API is not installed.
 func (r *Reconciler) watch(ctx context.Context, of api) error {
 	started, err := r.startWatch(ctx, of)
