@@ -219,7 +219,7 @@ func describeCrowds(s *suite) {
 				g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
 				g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, And(
 					HaveField("Reason", infrav1.TemplateInUseReason), HaveField("Message",
-						"Waiting for "+strings.Join(by, ", ")+" to be deleted. They are deleted with their Metal3Machines."))))
+						"Waiting for "+strings.Join(by, ", ")+" to be deleted. They are deleted with their Metal3Machines. Delete those without a Metal3Machine."))))
 			}).Should(Succeed())
 		}
 		used("Metal3Data template-0", "Metal3Data template-1", "Metal3DataClaim early", "Metal3DataClaim next")

@@ -89,7 +89,7 @@ func describeReleases(s *suite) {
 				"Waiting for Metal3Machine machine to be deleted, which uses the data")))
 			g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
 			g.Expect(template.Status.Conditions).To(stage.HaveCondition(infrav1.DeletingCondition, HaveField("Message",
-				"Waiting for Metal3Data template-0, Metal3DataClaim machine to be deleted. They are deleted with their Metal3Machines.")))
+				"Waiting for Metal3Data template-0, Metal3DataClaim machine to be deleted. They are deleted with their Metal3Machines. Delete those without a Metal3Machine.")))
 		}).Should(Succeed())
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).NotTo(BeEmpty())
 		stage.Change(ctx, w.client, w.key("machine"), &infrav1.Metal3DataClaim{}, func(claim *infrav1.Metal3DataClaim) {

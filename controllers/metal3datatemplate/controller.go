@@ -130,7 +130,8 @@ func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 	}
 	slices.Sort(users)
 	return outcome.Waiting(infrav1.TemplateInUseReason, fmt.Sprintf(
-		"Waiting for %s to be deleted. They are deleted with their Metal3Machines.", outcome.Names(users))), nil
+		"Waiting for %s to be deleted. They are deleted with their Metal3Machines. Delete those without a Metal3Machine.",
+		outcome.Names(users))), nil
 }
 
 func setStatus(s *scope, _ flow.Results) {

@@ -20,17 +20,21 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
 
-// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It drops a claim
-// that is deleted before the host got its data.
+// claimData creates the Metal3DataClaim for spec.dataTemplate, unless a claim with this name exists. It releases a
+// claim that is deleted before the host got its data.
 func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.machine.Spec.DataTemplate == nil || s.obstacle != nil {
+	if s.machine.Spec.DataTemplate == nil {
+		return outcome.Done(), nil
+	}
+	existing := cmp.Or(s.claim, s.obstacle)
+	if existing == nil {
+		return outcome.Done(), r.createDataClaim(ctx, s)
+	}
+	if _, _, ready := dataSecrets(s); ready || isImaged(s.host) || existing.DeletionTimestamp.IsZero() {
 		return outcome.Done(), nil
 	}
 	if s.claim == nil {
-		return outcome.Done(), r.createDataClaim(ctx, s)
-	}
-	if _, _, ready := dataSecrets(s); ready || isImaged(s.host) || s.claim.DeletionTimestamp.IsZero() {
-		return outcome.Done(), nil
+		return r.releaseData(ctx, s)
 	}
 	return outcome.Done(), r.dropData(ctx, s)
 }
@@ -95,13 +99,14 @@ func (r *Reconciler) waitForData(_ context.Context, s *scope) (outcome.Outcome, 
 		s.machine.Spec.DataTemplate.Name, s.machine.Name)), nil
 }
 
-// endOfObstacle returns the message about the claim of another object. The machine deletes an obstacle that it
-// controls.
+// endOfObstacle returns the message about a claim that the machine must not use. The machine deletes an obstacle that
+// it controls.
 func (s *scope) endOfObstacle() string {
 	if !s.obstacle.DeletionTimestamp.IsZero() || metav1.IsControlledBy(s.obstacle, s.machine) {
 		return fmt.Sprintf("Waiting for the deletion of Metal3DataClaim %s", s.obstacle.Name)
 	}
-	return fmt.Sprintf("Metal3DataClaim %s belongs to another object. Delete it", s.obstacle.Name)
+	return fmt.Sprintf("Metal3Machine %s does not control Metal3DataClaim %s. Delete the Metal3DataClaim",
+		s.machine.Name, s.obstacle.Name)
 }
 
 func (r *Reconciler) createDataClaim(ctx context.Context, s *scope) error {
@@ -169,15 +174,24 @@ func dataError(s *scope) string {
 // releaseData deletes the Metal3DataClaim and removes the finalizer of this controller from it. It reads the claim live
 // if the cache does not show it, because an earlier reconcile may have created it.
 func (r *Reconciler) releaseData(ctx context.Context, s *scope) (outcome.Outcome, error) {
-	if s.claim == nil && s.machine.Spec.DataTemplate != nil {
+	claim := cmp.Or(s.claim, s.obstacle)
+	if claim == nil && s.machine.Spec.DataTemplate != nil {
 		var err error
-		if s.claim, err = flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.key()); err != nil {
+		if claim, err = flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.key()); err != nil {
 			return outcome.Done(), err
 		}
 	}
-	if s.claim == nil || !metav1.IsControlledBy(s.claim, s.machine) {
+	if claim == nil || !releases(s.machine, claim) {
 		return outcome.Done(), nil
 	}
 	// The controller of Metal3DataClaims releases the data of a claim that is being deleted.
-	return outcome.Done(), flow.Discard(ctx, r.Client, s.claim, infrav1.MachineFinalizer, false)
+	return outcome.Done(), flow.Discard(ctx, r.Client, claim, infrav1.MachineFinalizer, false)
+}
+
+// releases returns true if the machine releases a claim with its name. The claim may have lost its ownerReferences, or
+// the field controller of the one to the machine. The machine then must not use the data, see ownsData, but no other
+// controller releases the claim.
+func releases(machine *infrav1.Metal3Machine, claim *infrav1.Metal3DataClaim) bool {
+	return len(claim.OwnerReferences) == 0 ||
+		slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
 }

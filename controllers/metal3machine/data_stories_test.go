@@ -9,8 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3dataclaim"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -189,6 +194,48 @@ func describeData(s *suite) {
 		}).Should(Succeed())
 	})
 
+	It("replaces a Metal3DataClaim that lost its owner, after its deletion", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.startDataClaims()
+		w.create(ctx, &infrav1.Metal3DataTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "template"}})
+		w.dataSecrets(ctx, "own-network")
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		orphan := w.orphanClaim(ctx, "machine")
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason,
+			"Metal3Machine machine does not control Metal3DataClaim machine. Delete the Metal3DataClaim"))
+		Expect(w.client.Delete(ctx, orphan)).To(Succeed())
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Finalizers).NotTo(BeEmpty())
+			g.Expect(metav1.IsControlledBy(claim, w.getMachine(ctx, g, "machine"))).To(BeTrue())
+		}).Should(Succeed())
+	})
+
+	It("releases a Metal3DataClaim that lost its owner, when it is deleted itself", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "host")
+		w.start()
+		w.dataSecrets(ctx, "own-network")
+		w.machine(ctx, "machine", withDataTemplate())
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsFalseBecause(infrav1.WaitingForDataReason, ""))
+		w.render(ctx, "machine", true)
+		w.eventually(ctx, "machine", infrav1.DataReadyCondition, stage.IsTrue())
+		claim := w.orphanClaim(ctx, "machine")
+		Expect(w.client.Delete(ctx, claim)).To(Succeed())
+		Consistently(func(g Gomega) {
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Finalizers).To(ContainElement(infrav1.MachineFinalizer), "the host uses the data")
+		}).Should(Succeed())
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+		Expect(claim.Finalizers).To(ConsistOf(infrav1.DataClaimFinalizer), "only the controller of claims is left")
+	})
+
 	It("reports the error of its data", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.host(ctx, "host")
@@ -216,6 +263,31 @@ func withDataTemplate() build.ObjectOption {
 		machine.Spec.DataTemplate = &infrav1.Metal3ObjectRef{Name: "template"}
 		machine.Spec.NetworkData = &corev1.SecretReference{Name: "own-network"}
 	})
+}
+
+// startDataClaims starts a manager with the controller of Metal3DataClaims.
+func (w *world) startDataClaims() {
+	GinkgoHelper()
+	stage.Manager{
+		Config: w.config, Namespace: w.namespace,
+		Setup: func(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
+			data := datastore.New(mgr.GetClient(), mgr.GetAPIReader())
+			if err := data.Setup(ctx, mgr.GetFieldIndexer(), mgr.GetCache()); err != nil {
+				return err
+			}
+			return (&metal3dataclaim.Reconciler{
+				Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3dataclaim"), Data: data, Live: mgr.GetAPIReader(),
+			}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true)})
+		},
+	}.Start()
+}
+
+// orphanClaim removes the owners of the Metal3DataClaim of a machine.
+func (w *world) orphanClaim(ctx context.Context, machine string) *infrav1.Metal3DataClaim {
+	GinkgoHelper()
+	claim := &infrav1.Metal3DataClaim{}
+	change(ctx, w, machine, claim, func(claim *infrav1.Metal3DataClaim) { claim.OwnerReferences = nil })
+	return claim
 }
 
 // render renders the data of a machine.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -16,6 +17,30 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
+
+func TestReleases(t *testing.T) {
+	owner := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{Kind: "Metal3Machine", UID: uid}
+	}
+	cases := map[string]struct {
+		reason string
+		owners []metav1.OwnerReference
+		want   bool
+	}{
+		"NoOwner":   {"the claim lost its ownerReferences", nil, true},
+		"NotItsOwn": {"the ownerReference lost the field controller", []metav1.OwnerReference{owner("other"), owner("machine")}, true},
+		"Another":   {"another object owns the claim", []metav1.OwnerReference{owner("other")}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			machine := &infrav1.Metal3Machine{ObjectMeta: metav1.ObjectMeta{UID: "machine"}}
+			claim := &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tc.owners}}
+			if got := releases(machine, claim); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
 
 func TestRequireSecrets(t *testing.T) {
 	named := func(s *scope) {
