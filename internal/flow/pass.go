@@ -78,11 +78,7 @@ func (p *Pass) Save(ctx context.Context) error {
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := p.answer()
-	if err != nil {
-		return err
-	}
-	raw := client.RawPatch(types.MergePatchType, patch)
+	stored, raw := p.answer(), client.RawPatch(types.MergePatchType, patch)
 	if err := p.reporter.Client.Patch(ctx, stored, raw); err != nil {
 		return fmt.Errorf("writing %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 	}
@@ -148,15 +144,12 @@ func (p *Pass) setFailed(reason string, err error) {
 
 // answer returns an object for the answer to a write. The API server then sends only the metadata, which costs less
 // than the whole object.
-func (p *Pass) answer() (*metav1.PartialObjectMetadata, error) {
-	kind, err := p.reporter.Client.GroupVersionKindFor(p.object)
-	if err != nil {
-		return nil, fmt.Errorf("finding the kind of %T: %w", p.object, err)
-	}
+func (p *Pass) answer() *metav1.PartialObjectMetadata {
+	kind, _ := p.reporter.Client.GroupVersionKindFor(p.object) // The write of an unknown kind fails.
 	stored := &metav1.PartialObjectMetadata{}
 	stored.Namespace, stored.Name = p.object.GetNamespace(), p.object.GetName()
 	stored.SetGroupVersionKind(kind)
-	return stored, nil
+	return stored
 }
 
 func (p *Pass) isGone(err error) bool {
@@ -168,15 +161,11 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 		// The next write deletes the object. No client would read this status.
 		return nil
 	}
-	patch, err := p.statusPatch()
+	patch, err := p.difference(field(p.before, "Status"), field(p.object, "Status"))
 	if err != nil || patch == nil {
 		return err
 	}
-	stored, err := p.answer()
-	if err != nil {
-		return err
-	}
-	raw := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, patch))
+	stored, raw := p.answer(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":%s}`, patch))
 	if err := p.reporter.Client.Status().Patch(ctx, stored, raw); err != nil {
 		err = fmt.Errorf("writing the status of %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 		p.emitRefusal(err)
@@ -204,9 +193,17 @@ func (p *Pass) adopt(stored, written client.Object) {
 	}
 }
 
-func sameLists(a, b client.Object) bool {
-	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
-		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+// content is the part of an object that mainPatch compares. The API server sets the other metadata.
+type content struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              any `json:"spec,omitempty"`
+}
+
+func contentOf(object Object) content {
+	return content{Spec: field(object, "Spec"), ObjectMeta: metav1.ObjectMeta{
+		Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+		Finalizers: object.GetFinalizers(), OwnerReferences: object.GetOwnerReferences(),
+	}}
 }
 
 // mainPatch returns the merge patch of metadata and spec, or nil if there is no change.
@@ -214,20 +211,18 @@ func sameLists(a, b client.Object) bool {
 // A merge patch replaces a list as a whole. Finalizers and ownerReferences have several writers, so a patch of them
 // contains the resource version.
 func (p *Pass) mainPatch() ([]byte, error) {
-	// The API server sets these fields. The patch must not contain them.
-	p.saved.SetResourceVersion(p.object.GetResourceVersion())
-	p.saved.SetGeneration(p.object.GetGeneration())
-	p.saved.SetManagedFields(p.object.GetManagedFields())
-	patch, err := difference(p.saved, p.object, withoutStatus)
-	if err != nil || patch == nil || sameLists(p.saved, p.object) {
-		return patch, err
+	was, is := contentOf(p.saved), contentOf(p.object)
+	if same(was.Spec, is.Spec) {
+		if sameMetadata(p.saved, p.object) {
+			return nil, nil
+		}
+		was.Spec, is.Spec = nil, nil
 	}
-	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, p.object.GetResourceVersion())
-	return jsonpatch.MergeMergePatches(patch, version)
+	if !sameLists(p.saved, p.object) {
+		is.ResourceVersion = p.object.GetResourceVersion()
+	}
+	return p.difference(&was, &is)
 }
-
-// statusPatch returns the merge patch of the status, or nil if there is no change.
-func (p *Pass) statusPatch() ([]byte, error) { return difference(p.before, p.object, statusOf) }
 
 func duplicate(object Object) Object {
 	copied, _ := object.DeepCopyObject().(Object) // A copy has the same type.
@@ -276,38 +271,27 @@ func note(condition metav1.Condition) string {
 	return condition.Type + " is " + string(condition.Status)
 }
 
-// withoutStatus returns a shallow copy of an object without its status.
-func withoutStatus(object Object) any {
-	whole := reflect.ValueOf(object).Elem()
-	rest := reflect.New(whole.Type())
-	rest.Elem().Set(whole)
-	rest.Elem().FieldByName("Status").SetZero()
-	return rest.Interface()
+// field returns a pointer to a field of an object.
+func field(object Object, name string) any {
+	return reflect.ValueOf(object).Elem().FieldByName(name).Addr().Interface()
 }
 
-// statusOf returns the status of an object.
-func statusOf(object Object) any {
-	return reflect.ValueOf(object).Elem().FieldByName("Status").Addr().Interface()
-}
+// same returns true for semantically equal values. The first comparison is faster, and most values do not change.
+func same(a, b any) bool { return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b) }
 
-// difference returns the merge patch of one part of an object, or nil if there is no change. The comparison costs less
-// than the JSON encoding, and most passes change nothing.
-func difference(before, after Object, part func(Object) any) ([]byte, error) {
-	was, is := part(before), part(after)
-	if equality.Semantic.DeepEqual(was, is) {
+// difference returns the merge patch between the structs of two pointers, or nil if there is no change. The comparison
+// costs less than the JSON encoding, and most passes change nothing.
+func (p *Pass) difference(was, is any) ([]byte, error) {
+	if same(was, is) {
 		return nil, nil
 	}
-	old, err := json.Marshal(was)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s %s: %w", kindOf(before), before.GetName(), err)
+	patch, err := json.Marshal(is)
+	if err == nil && !reflect.ValueOf(was).Elem().IsZero() {
+		old, _ := json.Marshal(was) // CreateMergePatch returns an error for no JSON.
+		patch, err = jsonpatch.CreateMergePatch(old, patch)
 	}
-	now, err := json.Marshal(is)
 	if err != nil {
-		return nil, fmt.Errorf("encoding %s %s: %w", kindOf(after), after.GetName(), err)
-	}
-	patch, err := jsonpatch.CreateMergePatch(old, now)
-	if err != nil {
-		return nil, fmt.Errorf("comparing %s %s: %w", kindOf(after), after.GetName(), err)
+		return nil, fmt.Errorf("comparing %s %s: %w", kindOf(p.object), p.object.GetName(), err)
 	}
 	if string(patch) == "{}" {
 		return nil, nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,10 +103,16 @@ func sameButStatus(before, after client.Object) bool {
 	return before.GetGeneration() == after.GetGeneration() &&
 		before.GetUID() == after.GetUID() &&
 		before.GetDeletionTimestamp().IsZero() == after.GetDeletionTimestamp().IsZero() &&
-		maps.Equal(before.GetLabels(), after.GetLabels()) &&
-		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) &&
-		slices.Equal(before.GetFinalizers(), after.GetFinalizers()) &&
-		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+		sameMetadata(before, after)
+}
+
+func sameMetadata(before, after client.Object) bool {
+	return maps.Equal(before.GetLabels(), after.GetLabels()) &&
+		maps.Equal(before.GetAnnotations(), after.GetAnnotations()) && sameLists(before, after)
+}
+
+func sameLists(a, b client.Object) bool {
+	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && same(a.GetOwnerReferences(), b.GetOwnerReferences())
 }
 
 // Updates drops updates, including the periodic resync, unless matters returns true. It passes all other events.
