@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -200,18 +200,11 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 ) (*bmov1alpha1.BareMetalHost, error) {
 	// The comparison costs less than a patch, and most calls find no difference. Most of a host is its status.
 	before, after := withoutStatus(current), withoutStatus(desired)
-	if equality.Semantic.DeepEqual(before, after) {
+	if reflect.DeepEqual(before, after) || equality.Semantic.DeepEqual(before, after) {
 		return current, nil
 	}
-	changes, err := client.MergeFrom(before).Data(after)
-	if err != nil {
-		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
-	}
-	if string(changes) == "{}" {
-		return current, nil
-	}
-	version := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, current.ResourceVersion)
-	patch, err := jsonpatch.MergeMergePatches(changes, version)
+	before.ResourceVersion, after.ResourceVersion = "", current.ResourceVersion
+	patch, err := client.MergeFrom(before).Data(after)
 	if err != nil {
 		return nil, fmt.Errorf("comparing BareMetalHost %s: %w", current.Name, err)
 	}
@@ -222,10 +215,11 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	err = s.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case err == nil:
-		stored := desired.DeepCopy()
+		answer.ManagedFields = nil
+		stored := *desired
 		stored.ObjectMeta = answer.ObjectMeta
-		s.confirm(stored)
-		return stored, nil
+		s.confirm(&stored)
+		return &stored, nil
 	case apierrors.IsConflict(err):
 		s.conflicted(current, desired)
 		conflicts.Inc()
@@ -238,8 +232,14 @@ func (s *Store) Write(ctx context.Context, current, desired *bmov1alpha1.BareMet
 	}
 }
 
-func withoutStatus(whole *bmov1alpha1.BareMetalHost) *bmov1alpha1.BareMetalHost {
-	return &bmov1alpha1.BareMetalHost{TypeMeta: whole.TypeMeta, ObjectMeta: whole.ObjectMeta, Spec: whole.Spec}
+// content is a host without its status in JSON.
+type content struct {
+	*bmov1alpha1.BareMetalHost
+	Status any `json:"status,omitempty"`
+}
+
+func withoutStatus(whole *bmov1alpha1.BareMetalHost) content {
+	return content{BareMetalHost: &bmov1alpha1.BareMetalHost{ObjectMeta: whole.ObjectMeta, Spec: whole.Spec}}
 }
 
 // conflicted marks the current copy as outdated, so that no machine chooses it, and ends a rejected claim.
