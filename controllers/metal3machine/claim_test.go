@@ -78,6 +78,37 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 	}
 }
 
+// countedHosts counts the calls of Write.
+type countedHosts struct {
+	Hosts
+	writes int
+}
+
+func (c *countedHosts) Write(ctx context.Context, current, desired *bmov1alpha1.BareMetalHost,
+) (*bmov1alpha1.BareMetalHost, error) {
+	c.writes++
+	return c.Hosts.Write(ctx, current, desired)
+}
+
+// TestAClaimWithTheImageIsComplete expects that no later stage of the reconcile compares the host again.
+func TestAClaimWithTheImageIsComplete(t *testing.T) {
+	ctx := context.Background()
+	machine := build.Metal3Machine("machine", "cluster")
+	c := fake.NewClientBuilder().WithScheme(build.Scheme()).
+		WithObjects(machine, build.Host("host", build.Available())).Build()
+	hosts := &countedHosts{Hosts: hoststore.New(c, c)}
+	r := &Reconciler{Client: c, Hosts: hosts, Clock: clock.RealClock{}}
+	pass := flow.Reporter{Client: c}.Begin(machine)
+	s := complete(func(s *scope) { s.machine, s.pass = machine, pass })
+	if got, err := r.claimHost(ctx, s); err != nil || !got.IsDone() || hosts.writes != 1 {
+		t.Fatalf("claimHost: got %+v, %v, %d writes, want one claim", got, err, hosts.writes)
+	}
+	got, err := r.provisionHost(ctx, s)
+	if err != nil || got.Reason != infrav1.HostProvisioningReason || !isImaged(s.host) || hosts.writes != 1 {
+		t.Errorf("provisionHost: got %+v, %v, %d writes, want a host with the image of the claim", got, err, hosts.writes)
+	}
+}
+
 // TestGuardedOwnersOfAHostWithoutImage refuses to remove the ownerReferences of a host that CAPM3 claimed.
 func TestGuardedOwnersOfAHostWithoutImage(t *testing.T) {
 	ctx := context.Background()

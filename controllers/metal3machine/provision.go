@@ -24,7 +24,12 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 	if err != nil {
 		return outcome.Done(), err
 	}
-	reached := progress(s, stored)
+	s.host = stored
+	reached := host.Progress(s.host)
+	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {
+		// The provider ID shows that the host was provisioned before the move.
+		reached = outcome.Done()
+	}
 	if s.ownersRefused == nil {
 		return reached, nil
 	}
@@ -35,8 +40,11 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 }
 
 // writeHost writes the claim on the host of the machine. If the API server refuses to remove ownerReferences that CAPM3
-// left on the host, they stay, and other changes are written.
+// left on the host, they stay, and other changes are written. A claim of this reconcile that set the image is complete.
 func (r *Reconciler) writeHost(ctx context.Context, s *scope, claim host.Claim) (*bmov1alpha1.BareMetalHost, error) {
+	if s.claimed.Host != nil && isImaged(s.host) {
+		return s.host, nil
+	}
 	desired := host.Desired(s.host, claim)
 	if s.ownersRefused == nil {
 		stored, err := r.Hosts.Write(ctx, s.host, desired)
@@ -47,15 +55,6 @@ func (r *Reconciler) writeHost(ctx context.Context, s *scope, claim host.Claim) 
 	}
 	desired.OwnerReferences = s.host.OwnerReferences
 	return r.Hosts.Write(ctx, s.host, desired)
-}
-
-func progress(s *scope, stored *bmov1alpha1.BareMetalHost) outcome.Outcome {
-	s.host = stored
-	if s.machine.Spec.ProviderID != "" && host.Arrived(s.host) {
-		// The provider ID shows that the host was provisioned before the move.
-		return outcome.Done()
-	}
-	return host.Progress(s.host)
 }
 
 // running returns the reason and message for a provisioned host. An error of the host, or a refused removal of its
