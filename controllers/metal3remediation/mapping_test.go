@@ -45,18 +45,21 @@ func TestEventsReadTheirRemediation(t *testing.T) {
 			},
 		}).Build()
 	r, ctx := &Reconciler{Client: c}, t.Context()
+	machine := func(name string) client.ObjectKey { return client.ObjectKeyFromObject(build.Machine(name, "cluster")) }
 	for name, tc := range map[string]struct {
 		got   func() []ctrl.Request
 		want  string
 		reads int
 	}{
-		"Machine":       {func() []ctrl.Request { return r.ofMachine(ctx, build.Machine("machine-7", "cluster")) }, "remediation-7", 1},
-		"Metal3Machine": {func() []ctrl.Request { return r.ofMetal3Machine(ctx, machines[7]) }, "remediation-7", 1},
+		"Machine":       {func() []ctrl.Request { return r.ofMachine(ctx, machine("machine-7")) }, "remediation-7", 1},
+		"Metal3Machine": {func() []ctrl.Request { return r.ofMachine(ctx, machineOf(machines[7])) }, "remediation-7", 1},
 		"Host": {
-			func() []ctrl.Request { return r.ofHost(ctx, build.Host("host", build.Consumed(machines[7]))) }, "remediation-7", 2,
+			func() []ctrl.Request {
+				return r.ofConsumer(ctx, consumerOf(build.Host("host", build.Consumed(machines[7]))))
+			}, "remediation-7", 2,
 		},
-		"FreeHost":     {func() []ctrl.Request { return r.ofHost(ctx, build.Host("host")) }, "", 0},
-		"OtherMachine": {func() []ctrl.Request { return r.ofMachine(ctx, build.Machine("healthy", "cluster")) }, "", 0},
+		"FreeHost":     {func() []ctrl.Request { return r.ofConsumer(ctx, consumerOf(build.Host("host"))) }, "", 0},
+		"OtherMachine": {func() []ctrl.Request { return r.ofMachine(ctx, machine("healthy")) }, "", 0},
 	} {
 		reads = 0
 		got := tc.got()

@@ -62,9 +62,9 @@ func (r *Reconciler) SetupWithManager(
 		For(&infrav1.Metal3Remediation{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Machine{}, flow.Map(r.ofMachine)).
-		Watches(&infrav1.Metal3Machine{}, flow.Map(r.ofMetal3Machine)).
-		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.ofHost)).
+		Watches(&clusterv1.Machine{}, flow.MapKey(client.ObjectKeyFromObject, r.ofMachine)).
+		Watches(&infrav1.Metal3Machine{}, flow.MapKey(machineOf, r.ofMachine)).
+		Watches(&bmov1alpha1.BareMetalHost{}, flow.MapKey(consumerOf, r.ofConsumer)).
 		WatchesRawSource(clusters.GetClusterSource("metal3remediation", ofCluster)).
 		Build(r)
 	if err != nil {
@@ -85,30 +85,29 @@ func (r *Reconciler) SetupWithManager(
 // isNewNode returns true for an update that shows another Node of the same name. It drops the updates of the kubelet.
 func isNewNode(before, after *corev1.Node) bool { return before.UID != after.UID }
 
-func (r *Reconciler) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
-	return r.ofOwner(ctx, machine.GetNamespace(), machine.GetName())
+// machineOf returns the key of the Machine of a Metal3Machine.
+func machineOf(machine client.Object) client.ObjectKey {
+	return client.ObjectKey{Namespace: machine.GetNamespace(), Name: remediation.MachineOf(machine)}
 }
 
-func (r *Reconciler) ofMetal3Machine(ctx context.Context, machine client.Object) []ctrl.Request {
-	return r.ofOwner(ctx, machine.GetNamespace(), remediation.MachineOf(machine))
+// consumerOf returns the key of the Metal3Machine of a host.
+func consumerOf(object client.Object) client.ObjectKey {
+	current, _ := object.(*bmov1alpha1.BareMetalHost)
+	machine, _ := host.Consumer(current)
+	return client.ObjectKey{Namespace: current.Namespace, Name: machine}
 }
 
-func (r *Reconciler) ofHost(ctx context.Context, current *bmov1alpha1.BareMetalHost) []ctrl.Request {
-	name, consumed := host.Consumer(current)
-	if !consumed {
-		return nil
-	}
+func (r *Reconciler) ofConsumer(ctx context.Context, key client.ObjectKey) []ctrl.Request {
 	machine := &infrav1.Metal3Machine{}
-	key := client.ObjectKey{Namespace: current.Namespace, Name: name}
-	if err := r.Client.Get(ctx, key, machine, client.UnsafeDisableDeepCopy); err != nil {
+	if key.Name == "" || r.Client.Get(ctx, key, machine, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
-	return r.ofMetal3Machine(ctx, machine)
+	return r.ofMachine(ctx, machineOf(machine))
 }
 
-func (r *Reconciler) ofOwner(ctx context.Context, namespace, machine string) []ctrl.Request {
-	return flow.Requests(ctx, r.Client, &infrav1.Metal3RemediationList{}, client.InNamespace(namespace),
-		client.MatchingFields{machineIndex: machine})
+func (r *Reconciler) ofMachine(ctx context.Context, key client.ObjectKey) []ctrl.Request {
+	return flow.Requests(ctx, r.Client, &infrav1.Metal3RemediationList{}, client.InNamespace(key.Namespace),
+		client.MatchingFields{machineIndex: key.Name})
 }
 
 // ofNode returns the remediations of the Machine with a Node. It reads all remediations of the namespace, because Nodes

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,53 @@ func TestMap(t *testing.T) {
 	}
 	if got, _ := queue.Get(); queue.Len() != 0 || got.Name != "c" {
 		t.Errorf("got %v and %d more, want only the request for the Cluster", got, queue.Len())
+	}
+}
+
+// TestMapKey counts how often an event determines requests, and expects those of the old and the new key.
+func TestMapKey(t *testing.T) {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	calls := 0
+	toDomain := flow.MapKey(func(object client.Object) client.ObjectKey {
+		return client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetLabels()["domain"]}
+	}, func(_ context.Context, key client.ObjectKey) []ctrl.Request {
+		calls++
+		return flow.Request(key.Namespace, key.Name)
+	})
+	in := func(domain string) client.Object {
+		return build.Metal3Machine("m", "c", build.Labels(map[string]string{"domain": domain}))
+	}
+	for name, tc := range map[string]struct {
+		handle func(q queue)
+		calls  int
+		want   []string
+	}{
+		"Created": {
+			func(q queue) { toDomain.Create(t.Context(), event.CreateEvent{Object: in("a")}, q) }, 1, []string{"a"},
+		},
+		"Updated": {func(q queue) {
+			toDomain.Update(t.Context(), event.UpdateEvent{ObjectOld: in("a"), ObjectNew: in("a")}, q)
+		}, 1, []string{"a"}},
+		"Moved": {func(q queue) {
+			toDomain.Update(t.Context(), event.UpdateEvent{ObjectOld: in("a"), ObjectNew: in("b")}, q)
+		}, 2, []string{"a", "b"}},
+		"Deleted": {
+			func(q queue) { toDomain.Delete(t.Context(), event.DeleteEvent{Object: in("a")}, q) }, 1, []string{"a"},
+		},
+	} {
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+		calls = 0
+		tc.handle(q)
+		var got []string
+		for q.Len() > 0 {
+			request, _ := q.Get()
+			got = append(got, request.Name)
+		}
+		q.ShutDown()
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) || calls != tc.calls {
+			t.Errorf("%s: got %v after %d calls, want %v after %d", name, got, calls, tc.want, tc.calls)
+		}
 	}
 }
 

@@ -46,6 +46,21 @@ func Map[T client.Object](toRequests func(ctx context.Context, object T) []ctrl.
 	})
 }
 
+// MapKey returns a handler that enqueues the requests for the key in each object of an event. For an update that keeps
+// the key, it calls toRequests once.
+func MapKey(
+	keyOf func(client.Object) client.ObjectKey, toRequests func(context.Context, client.ObjectKey) []ctrl.Request,
+) handler.EventHandler {
+	all := Map(func(ctx context.Context, o client.Object) []ctrl.Request { return toRequests(ctx, keyOf(o)) })
+	update := func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		if keyOf(e.ObjectOld) == keyOf(e.ObjectNew) {
+			e.ObjectOld = nil
+		}
+		all.Update(ctx, e, q)
+	}
+	return handler.Funcs{CreateFunc: all.Create, UpdateFunc: update, DeleteFunc: all.Delete}
+}
+
 // Request returns the request for an object. It returns none for an empty name.
 func Request(namespace, name string) []ctrl.Request {
 	if name == "" {
