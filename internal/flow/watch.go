@@ -141,20 +141,16 @@ func Updates[T client.Object](matters func(before, after T) bool) predicate.Func
 
 // OnlyDeletes passes only deletions.
 func OnlyDeletes() predicate.Funcs {
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	passes := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	passes.DeleteFunc = nil
+	return passes
 }
 
 // OnlyCreates passes only creations.
 func OnlyCreates() predicate.Funcs {
-	return predicate.Funcs{
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	passes := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
+	passes.CreateFunc = nil
+	return passes
 }
 
 // ComesOrGoes drops updates.
