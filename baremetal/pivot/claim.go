@@ -75,8 +75,10 @@ func ClaimElsewhere(infra *infrav1.Metal3Cluster) *Claim {
 func SupersededMessage(infra *infrav1.Metal3Cluster, recorded Claim) string {
 	return fmt.Sprintf("Another management cluster (UID %s of its namespace kube-system) manages the cluster with move "+
 		"epoch %d. The epoch here is %d. The manager here has stopped, and keeps its BareMetalHosts paused. Pause the "+
-		"Cluster here with %s. If the other management cluster no longer exists, take over with %s",
+		"Cluster here with %s, then remove its objects here, also while they are being deleted, with %s. If the other "+
+		"management cluster no longer exists, take over with %s",
 		recorded.Manager, recorded.Epoch, EpochOf(infra), pluginCommand("fence", infra.Namespace),
+		pluginCommand("clean", infra.Namespace, "--to-kubeconfig newer.kubeconfig"),
 		pluginCommand("takeover", infra.Namespace))
 }
 

@@ -160,6 +160,7 @@ func TestIsSuperseded(t *testing.T) {
 	message := pivot.SupersededMessage(infra, pivot.Claim{Epoch: 4, Manager: "uid"})
 	for _, want := range []string{
 		"UID uid", "move epoch 4", "`clusterctl metal3 pivot fence --namespace metal3`",
+		"`clusterctl metal3 pivot clean --namespace metal3 --to-kubeconfig newer.kubeconfig`",
 		"`clusterctl metal3 pivot takeover --namespace metal3`",
 	} {
 		if !strings.Contains(message, want) {

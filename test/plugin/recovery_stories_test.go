@@ -98,6 +98,13 @@ func describeRecovery(c *clusters) {
 			metav1.SetMetaDataAnnotation(&host.ObjectMeta, bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
 			host.Finalizers = []string{bmov1alpha1.BareMetalHostFinalizer}
 		})
+		By("deleting objects of the source, which their paused controllers keep")
+		for name, object := range map[string]client.Object{clusterName: &clusterv1.Cluster{}, "machine": &infrav1.Metal3Machine{}} {
+			stage.Change(ctx, source.client, source.key(name), object, func(object client.Object) {
+				object.SetFinalizers([]string{"example.com/controller"})
+			})
+			source.discard(ctx, object)
+		}
 		Expect(c.run(ctx, namespace, "clean")).To(end(0, "Removed 6 objects in the source", "Done."))
 		source.isEmpty(ctx)
 		Expect(target.hosts(ctx)).To(HaveLen(1))
