@@ -103,6 +103,12 @@ func scaling(cluster *clusterv1.Cluster) []Obstacle {
 		cluster.Name, ptr.Deref(plane.Replicas, 0), available, desired)}
 }
 
+// UnpauseRemedy returns what ends the pause of a Cluster of a namespace.
+func UnpauseRemedy(namespace string) string {
+	return "wait for a move in progress; complete an interrupted move with pivot resume, or abort it with pivot abort; " +
+		"without a move, use " + pluginCommand("unpause", namespace)
+}
+
 // refused returns the first reason why clusterctl would not move a Cluster that is not being deleted. Further reasons
 // are consequences of the first, or are unknown.
 func refused(cluster *clusterv1.Cluster) []Obstacle {
@@ -113,8 +119,7 @@ func refused(cluster *clusterv1.Cluster) []Obstacle {
 	}
 	switch {
 	case ptr.Deref(cluster.Spec.Paused, false):
-		return blocks(CodePaused, "wait for a move in progress; complete an interrupted move with pivot resume, or abort it "+
-			"with pivot abort; without a move, use "+pluginCommand("unpause", cluster.Namespace), "Cluster %s is paused")
+		return blocks(CodePaused, UnpauseRemedy(cluster.Namespace), "Cluster %s is paused")
 	case paused:
 		return blocks(CodePaused, "remove its annotation "+clusterv1.PausedAnnotation, "Cluster %s is paused")
 	case !ptr.Deref(begun.InfrastructureProvisioned, false):

@@ -139,7 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused: s.paused, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
+		Paused: s.pause, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
 		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
 	r.probeNodes(s)
@@ -156,7 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
-	case s.paused:
+	case s.pause != "":
 		return []flow.Stage[*scope]{readyForMove.Stage(r.beginMove), readyForMove.Stage(r.openGate)}
 	case !s.infra.DeletionTimestamp.IsZero():
 		return r.deletion(s)

@@ -52,7 +52,7 @@ func (s *scope) pausedSince(now time.Time) time.Time {
 		}
 	}
 	own := conditions.Get(s.infra, clusterv1.PausedCondition)
-	if own != nil && own.Reason == clusterv1.PausedReason && !flow.Paused(nil, s.infra) {
+	if own != nil && own.Reason == clusterv1.PausedReason && flow.Paused(nil, s.infra) == "" {
 		consider(own)
 	}
 	return first

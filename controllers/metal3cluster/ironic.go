@@ -38,7 +38,7 @@ const unownedDelay = time.Minute
 
 // keepsIronic returns true if the Ironic endpoint is to be verified now.
 func (s *scope) keepsIronic() bool {
-	return s.infra.Spec.Ironic != nil && s.cluster != nil && !s.paused
+	return s.infra.Spec.Ironic != nil && s.cluster != nil && s.pause == ""
 }
 
 // readControlPlane reads the names of the nodes that may hold the VIP, from cached Machines and from the last probe of

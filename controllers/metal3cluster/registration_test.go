@@ -179,7 +179,7 @@ func TestRegisteredHosts(t *testing.T) {
 		"Shared":  {"the namespace has two clusters", "", func(s *scope) { s.around.Clusters = []infrav1.Metal3Cluster{*other} }, 0},
 		"Another": {"the other cluster repairs the registration", "other", nil, 0},
 		"Silent":  {"the Ironic of the cluster does not answer", "cluster", func(s *scope) { s.nodeIDs = nil }, 0},
-		"Paused":  {"a move is on the way", "cluster", func(s *scope) { s.paused = true }, 0},
+		"Paused":  {"a move is on the way", "cluster", func(s *scope) { s.pause = "paused" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRegistering(t, func(host *bmov1alpha1.BareMetalHost) {

@@ -26,8 +26,8 @@ type scope struct {
 	// cluster is the Cluster. Nil before Cluster API sets the ownerReference, and if the Cluster does not exist.
 	cluster *clusterv1.Cluster
 
-	// paused is true if the object or its Cluster is paused.
-	paused bool
+	// pause is why the object or its Cluster is paused. Empty if neither is.
+	pause string
 
 	// endpoint is the control-plane endpoint. Invalid until findEndpoint sets it.
 	endpoint clusterv1.APIEndpoint
@@ -108,7 +108,7 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	if err == nil {
 		s.cluster = cluster
 	}
-	s.paused = flow.Paused(s.cluster, s.infra)
+	s.pause = flow.Paused(s.cluster, s.infra)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func announce() flow.Announcement {
 func setStatus(s *scope, results flow.Results) {
 	setReadyForMove(s, results)
 	setMoveInProgress(s)
-	if s.paused {
+	if s.pause != "" {
 		forgetEndpoint(s)
 		return
 	}
@@ -122,7 +122,7 @@ func setReadyForMove(s *scope, results flow.Results) {
 		condition.Reason = infrav1.MovableReason
 	case moving:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, waits.Reason, waits.Message
-	case s.paused:
+	case s.pause != "":
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.NotReadyForMoveReason
 		condition.Message = fmt.Sprintf("Not ready for clusterctl move: Metal3Cluster %s is paused: remove its annotation %s",
 			s.infra.Name, clusterv1.PausedAnnotation)

@@ -118,7 +118,7 @@ func TestSetReadyForMove(t *testing.T) {
 			if tc.gate != nil {
 				results[infrav1.ReadyForMoveCondition] = flow.Result{Outcome: *tc.gate, Err: tc.err}
 			}
-			s.paused = flow.Paused(s.cluster, s.infra)
+			s.pause = flow.Paused(s.cluster, s.infra)
 			setReadyForMove(s, results)
 			got := conditions.Get(s.infra, infrav1.ReadyForMoveCondition)
 			if diff := cmp.Diff(tc.want, verdict{got.Status, got.Reason, got.Message}); diff != "" {

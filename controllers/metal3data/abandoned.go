@@ -63,8 +63,8 @@ func (r *Reconciler) isAbandoned(ctx context.Context, claim client.Object, data 
 		r.WatchFilter != "" && !labels.HasWatchLabel(claim, r.WatchFilter) {
 		return false, nil
 	}
-	paused, err := flow.PausedWithCluster(ctx, r.Client, claim)
-	if err != nil || paused {
+	pause, err := flow.PausedWithCluster(ctx, r.Client, claim)
+	if err != nil || pause != "" {
 		return false, err
 	}
 	existing, err := flow.Find[infrav1.Metal3Data](ctx, r.Live, data)

@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused:     s.paused,
+		Paused:     s.pause,
 		Conditions: []flow.Condition[*scope]{addressesReady, secretsReady, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // route returns the stages of a reconcile. Data that is being deleted is rendered while its claim requires it.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	switch {
-	case s.paused:
+	case s.pause != "":
 		return nil
 	case s.data.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
@@ -184,7 +184,7 @@ func announce(_ *metav1.Condition, after metav1.Condition) string {
 }
 
 func setStatus(s *scope, results flow.Results) {
-	if s.paused || !s.claimed() {
+	if s.pause != "" || !s.claimed() {
 		return
 	}
 	status := &s.data.Status

@@ -20,9 +20,11 @@ import (
 
 // scope holds what one reconcile observes.
 type scope struct {
-	data   *infrav1.Metal3Data
-	pass   *flow.Pass
-	paused bool
+	data *infrav1.Metal3Data
+	pass *flow.Pass
+
+	// pause is why the data or its Cluster is paused. Empty if neither is.
+	pause string
 
 	// claim is the Metal3DataClaim of the data. Nil if it does not exist, or if a later claim has its name.
 	claim *infrav1.Metal3DataClaim
@@ -68,7 +70,7 @@ func (s *scope) named(name string) client.ObjectKey {
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
-	s.paused, err = flow.PausedWithCluster(ctx, r.Client, s.data)
+	s.pause, err = flow.PausedWithCluster(ctx, r.Client, s.data)
 	return err
 }
 

@@ -48,8 +48,10 @@ type Reconciler struct {
 
 // scope holds what one reconcile observes.
 type scope struct {
-	claim  *infrav1.Metal3DataClaim
-	paused bool
+	claim *infrav1.Metal3DataClaim
+
+	// pause is why the claim or its Cluster is paused. Empty if neither is.
+	pause string
 
 	// template is the Metal3DataTemplate of the claim. Nil if it does not exist.
 	template *infrav1.Metal3DataTemplate
@@ -90,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused:     s.paused,
+		Paused:     s.pause,
 		Conditions: []flow.Condition[*scope]{ready, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
@@ -101,7 +103,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 	// CAPM3 expects the finalizer on a claim with Metal3Data. Claims of this provider are created with it.
 	keepFinalizer := ready.KeepFinalizer(s.claim, infrav1.DataClaimFinalizer)
 	switch {
-	case s.paused:
+	case s.pause != "":
 		return nil
 	case !s.claim.DeletionTimestamp.IsZero():
 		return []flow.Stage[*scope]{
@@ -118,7 +120,7 @@ func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
 }
 
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
-	s.paused, err = flow.PausedWithCluster(ctx, r.Client, s.claim)
+	s.pause, err = flow.PausedWithCluster(ctx, r.Client, s.claim)
 	return err
 }
 
@@ -179,7 +181,7 @@ func announce() flow.Announcement {
 
 // setStatus sets renderedData, and errorMessage if the claim is not ready.
 func setStatus(s *scope, results flow.Results) {
-	if s.paused || !s.claim.DeletionTimestamp.IsZero() {
+	if s.pause != "" || !s.claim.DeletionTimestamp.IsZero() {
 		return
 	}
 	s.claim.Status.ErrorMessage = ""

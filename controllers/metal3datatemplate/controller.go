@@ -42,7 +42,9 @@ type Reconciler struct {
 // scope holds what one reconcile observes.
 type scope struct {
 	template *infrav1.Metal3DataTemplate
-	paused   bool
+
+	// pause is why the template is paused. Empty if it is not.
+	pause string
 
 	// data and claims are the users of the template. They are read-only.
 	data   []*infrav1.Metal3Data
@@ -64,15 +66,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return presence.Result(), err
 	}
 	// Several Clusters may share the template, so the pause of one Cluster does not pause it.
-	s := &scope{template: template, paused: flow.Paused(nil, template)}
+	s := &scope{template: template, pause: flow.Paused(nil, template)}
 	if err := flow.Observe(ctx, s, r.readUsers); err != nil {
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	plan := flow.Plan[*scope]{
-		Paused: s.paused, Conditions: []flow.Condition[*scope]{ready, deleting}, Status: setStatus,
+		Paused: s.pause, Conditions: []flow.Condition[*scope]{ready, deleting}, Status: setStatus,
 	}
 	switch {
-	case s.paused:
+	case s.pause != "":
 	case !template.DeletionTimestamp.IsZero():
 		plan.Stages = []flow.Stage[*scope]{
 			deleting.Stage(waitForUsers), deleting.DropFinalizer(template, infrav1.DataTemplateFinalizer),
@@ -135,7 +137,7 @@ func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 }
 
 func setStatus(s *scope, _ flow.Results) {
-	if s.paused {
+	if s.pause != "" {
 		return
 	}
 	seen := map[int32]bool{}

@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return flow.ReadFailed(ctx, pass, err)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused:     s.paused,
+		Paused:     s.pause,
 		Elsewhere:  s.isManagedElsewhere(),
 		Conditions: s.conditions(),
 		Stages:     r.route(s),

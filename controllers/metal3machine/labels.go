@@ -32,7 +32,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 			"Annotation %s of Metal3Cluster %s lists %q, which are not valid prefixes of labels: list DNS names such as "+
 				"example.com, separated by commas", infrav1.LabelSyncPrefixesAnnotation, s.infra.Name, invalid)), nil
 	}
-	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused || flow.Paused(nil, s.infra) {
+	if _, paused := s.host.Annotations[bmov1alpha1.PausedAnnotation]; paused || flow.Paused(nil, s.infra) != "" {
 		return outcome.Done(), nil
 	}
 	node, cluster := s.owner.Status.NodeRef.Name, client.ObjectKeyFromObject(s.cluster)

@@ -33,8 +33,8 @@ type scope struct {
 	// infra is the Metal3Cluster. Nil if it does not exist.
 	infra *infrav1.Metal3Cluster
 
-	// paused is true if the machine or its Cluster is paused.
-	paused bool
+	// pause is why the machine or its Cluster is paused. Empty if neither is.
+	pause string
 
 	// host is the host with the machine as consumer. Nil if there is none.
 	host *bmov1alpha1.BareMetalHost
@@ -89,7 +89,7 @@ func (s *scope) named(name string) client.ObjectKey {
 func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
 
 // isStopped returns true if the controller must not act on the machine.
-func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
+func (s *scope) isStopped() bool { return s.pause != "" || s.isManagedElsewhere() }
 
 // providerID returns the provider ID of the machine, or the future one for its host.
 func (s *scope) providerID() string {
@@ -141,7 +141,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	if s.cluster, err = flow.Find[clusterv1.Cluster](ctx, r.Client, s.named(name)); err != nil {
 		return err
 	}
-	s.paused = flow.Paused(s.cluster, s.machine)
+	s.pause = flow.Paused(s.cluster, s.machine)
 	return r.readInfrastructure(ctx, s)
 }
 

@@ -83,8 +83,8 @@ func TestRoute(t *testing.T) {
 		scope  *scope
 		want   []string
 	}{
-		"Paused":      {"a pause stops all stages", complete(func(s *scope) { s.paused = true }), nil},
-		"BothPaused":  {"also those of a deletion", complete(deleted, func(s *scope) { s.paused = true }), nil},
+		"Paused":      {"a pause stops all stages", complete(func(s *scope) { s.pause = "paused" }), nil},
+		"BothPaused":  {"also those of a deletion", complete(deleted, func(s *scope) { s.pause = "paused" }), nil},
 		"Deleted":     {"the release", complete(deleted), release},
 		"DeletedLate": {"a release requires no owner", complete(deleted, noOwner), release},
 		"DeletedStripped": {

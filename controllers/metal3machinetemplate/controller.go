@@ -46,7 +46,9 @@ type Reconciler struct {
 // scope holds what one reconcile observes.
 type scope struct {
 	template *infrav1.Metal3MachineTemplate
-	paused   bool
+
+	// pause is why the template or its Cluster is paused. Empty if neither is.
+	pause string
 
 	// hosts are the hosts that match the hostSelector.
 	hosts []*bmov1alpha1.BareMetalHost
@@ -78,8 +80,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := flow.Observe(ctx, s, r.readPause, r.readHosts); err != nil {
 		return flow.ReadFailed(ctx, pass, err)
 	}
-	plan := flow.Plan[*scope]{Paused: s.paused, Conditions: []flow.Condition[*scope]{ready}, Status: setStatus}
-	if !s.paused {
+	plan := flow.Plan[*scope]{Paused: s.pause, Conditions: []flow.Condition[*scope]{ready}, Status: setStatus}
+	if s.pause == "" {
 		plan.Stages = []flow.Stage[*scope]{ready.Stage(r.syncCleaningMode), ready.Stage(reportCapacity)}
 	}
 	return flow.Run(ctx, pass, s, plan)
@@ -97,9 +99,9 @@ var ready = flow.Condition[*scope]{
 
 // readPause reads the pause of the template and of the Cluster in its ownerReferences.
 func (r *Reconciler) readPause(ctx context.Context, s *scope) error {
-	s.paused = flow.Paused(nil, s.template)
+	s.pause = flow.Paused(nil, s.template)
 	for _, owner := range s.template.OwnerReferences {
-		if owner.Kind != clusterv1.ClusterKind || s.paused {
+		if owner.Kind != clusterv1.ClusterKind {
 			continue
 		}
 		key := client.ObjectKey{Namespace: s.template.Namespace, Name: owner.Name}
@@ -107,7 +109,9 @@ func (r *Reconciler) readPause(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
-		s.paused = flow.Paused(cluster, s.template)
+		if s.pause = flow.Paused(cluster, s.template); s.pause != "" {
+			break
+		}
 	}
 	return nil
 }
@@ -173,7 +177,7 @@ func reportCapacity(_ context.Context, s *scope) (outcome.Outcome, error) {
 }
 
 func setStatus(s *scope, results flow.Results) {
-	if _, known := results.Of(infrav1.ReadyCondition); s.paused || !known || results[infrav1.ReadyCondition].Err != nil {
+	if _, known := results.Of(infrav1.ReadyCondition); s.pause != "" || !known || results[infrav1.ReadyCondition].Err != nil {
 		return
 	}
 	if !equality.Semantic.DeepEqual(s.template.Status.Capacity, s.capacity) {

@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.suspended.Store(req.NamespacedName, true)
 	}
 	return flow.Run(ctx, pass, s, flow.Plan[*scope]{
-		Paused:     s.paused,
+		Paused:     s.pause,
 		Elsewhere:  s.isManagedElsewhere(),
 		Conditions: []condition{rebooted, restored, deleting},
 		Stages:     r.route(s),

@@ -43,6 +43,19 @@ func describeHolds(s *suite) {
 		Expect(w.host(ctx, Default).ResourceVersion).To(Equal(before))
 	})
 
+	It("names its Machine, whose annotation pauses it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx, build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""}))
+		w.start()
+		w.remediate(ctx)
+		w.eventually(ctx, infrav1.PausedCondition, And(stage.IsTrueBecause(clusterv1.PausedReason),
+			HaveField("Message", "Machine machine has the annotation cluster.x-k8s.io/paused: remove the annotation")))
+		stage.Change(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Annotations = nil
+		})
+		w.eventually(ctx, infrav1.PausedCondition, HaveField("Reason", clusterv1.NotPausedReason))
+	})
+
 	It("does nothing while another management cluster manages the Cluster", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.machine(ctx)

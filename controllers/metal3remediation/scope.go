@@ -40,8 +40,8 @@ type scope struct {
 	// cluster is the Cluster. Nil if it does not exist.
 	cluster *clusterv1.Cluster
 
-	// paused is true if the Metal3Remediation, its Machine or its Cluster is paused.
-	paused bool
+	// pause is why the Metal3Remediation, its Machine or its Cluster is paused. Empty if none is.
+	pause string
 
 	// infra is the Metal3Cluster. Nil if it does not exist.
 	infra *infrav1.Metal3Cluster
@@ -82,7 +82,7 @@ func (s *scope) unhealthy() bool {
 }
 
 // isStopped returns true if the controller must not act on the remediation.
-func (s *scope) isStopped() bool { return s.paused || s.isManagedElsewhere() }
+func (s *scope) isStopped() bool { return s.pause != "" || s.isManagedElsewhere() }
 
 // isManagedElsewhere returns true if another management cluster manages the Cluster.
 func (s *scope) isManagedElsewhere() bool { return pivot.IsSuperseded(s.infra) }
@@ -109,7 +109,10 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	if s.cluster, err = flow.Find[clusterv1.Cluster](ctx, r.Client, s.named(name)); err != nil {
 		return err
 	}
-	s.paused = flow.Paused(s.cluster, s.request) || s.owner != nil && flow.Paused(nil, s.owner)
+	s.pause = flow.Paused(s.cluster, s.request)
+	if s.owner != nil {
+		s.pause = flow.Paused(s.cluster, s.request, s.owner)
+	}
 	return r.readInfrastructure(ctx, s)
 }
 

@@ -114,20 +114,23 @@ func SetReady(object Object, stages ...string) {
 	conditions.Set(object, ready)
 }
 
-// SetPaused sets the condition Paused. Elsewhere means that another management cluster manages the Cluster.
-func SetPaused(object Object, paused, elsewhere bool) {
+// SetPaused sets the condition Paused. Paused is the result of the function Paused. Elsewhere means that another
+// management cluster manages the Cluster.
+func SetPaused(object Object, paused string, elsewhere bool) {
 	condition := metav1.Condition{
 		Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason,
 	}
-	switch {
-	case paused:
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-		condition.Message = "The object or its Cluster is paused"
-	case elsewhere:
+	var causes []string
+	if elsewhere {
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.ManagedElsewhereReason
-		condition.Message = "Another management cluster manages the Cluster: see condition " +
-			infrav1.IronicEndpointReadyCondition + " of the Metal3Cluster"
+		causes = append(causes, "Another management cluster manages the Cluster: see condition "+
+			infrav1.IronicEndpointReadyCondition+" of the Metal3Cluster")
 	}
+	if paused != "" {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
+		causes = append(causes, paused)
+	}
+	condition.Message = strings.Join(causes, ". ")
 	conditions.Set(object, condition)
 }
 

@@ -98,15 +98,18 @@ func TestSetReady(t *testing.T) {
 func TestSetPaused(t *testing.T) {
 	elsewhere := is("Paused", "ManagedElsewhere", "Another management cluster manages the Cluster: see condition "+
 		"IronicEndpointReady of the Metal3Cluster")
-	for facts, want := range map[[2]bool]metav1.Condition{
-		{true, false}:  is("Paused", "Paused", "The object or its Cluster is paused"),
-		{true, true}:   is("Paused", "Paused", "The object or its Cluster is paused"),
-		{false, true}:  elsewhere,
-		{false, false}: isNot("Paused", "NotPaused", ""),
+	for facts, want := range map[struct {
+		pause     string
+		elsewhere bool
+	}]metav1.Condition{
+		{"By a user", false}: is("Paused", "Paused", "By a user"),
+		{"By a user", true}:  is("Paused", "Paused", elsewhere.Message+". By a user"),
+		{"", true}:           elsewhere,
+		{"", false}:          isNot("Paused", "NotPaused", ""),
 	} {
 		for _, before := range []metav1.Condition{is("Paused", "Paused", "x"), isNot("Paused", "NotPaused", "")} {
 			machine := with(before)
-			flow.SetPaused(machine, facts[0], facts[1])
+			flow.SetPaused(machine, facts.pause, facts.elsewhere)
 			sameCondition(t, machine, want)
 		}
 	}

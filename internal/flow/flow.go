@@ -12,7 +12,10 @@ package flow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +23,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // Observation reads one part of the input into the scope.
@@ -41,12 +45,21 @@ func ReadFailed(ctx context.Context, pass *Pass, err error) (ctrl.Result, error)
 	return pass.End(ctx, outcome.Done(), err, func() { pass.setFailed(infrav1.ReadFailedReason, err) })
 }
 
-// Paused returns true if the object or its Cluster is paused. A nil cluster counts as not paused.
-func Paused(cluster *clusterv1.Cluster, object client.Object) bool {
-	if cluster == nil {
-		return annotations.HasPaused(object)
+// Paused returns why the controller must not act, and what ends the pause: the Cluster is paused, or one of the objects.
+// Empty means that none is paused. A nil cluster counts as not paused.
+func Paused(cluster *clusterv1.Cluster, objects ...client.Object) string {
+	var causes []string
+	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
+		causes = append(causes, fmt.Sprintf("spec.paused of Cluster %s is true: %s", cluster.Name,
+			pivot.UnpauseRemedy(cluster.Namespace)))
 	}
-	return annotations.IsPaused(cluster, object)
+	for _, object := range objects {
+		if annotations.HasPaused(object) {
+			causes = append(causes, fmt.Sprintf("%s %s has the annotation %s: remove the annotation", kindOf(object),
+				object.GetName(), clusterv1.PausedAnnotation))
+		}
+	}
+	return strings.Join(causes, ". ")
 }
 
 func result(reached outcome.Outcome, errs ...error) (ctrl.Result, error) {

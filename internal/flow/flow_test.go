@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -57,26 +58,34 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestMovingAndPaused(t *testing.T) {
+func TestPaused(t *testing.T) {
 	pausedMachine := build.Metal3Machine("m", "c", build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""}))
 	plain := build.Metal3Machine("m", "c")
+	pausedOwner := build.Machine("o", "c", build.Annotations(map[string]string{clusterv1.PausedAnnotation: ""}))
 	pausedCluster := build.Cluster("c", build.ClusterPaused())
+	const (
+		byCluster = "spec.paused of Cluster c is true: wait for a move in progress; complete an interrupted move with pivot " +
+			"resume, or abort it with pivot abort; without a move, use `clusterctl metal3 pivot unpause --namespace metal3`"
+		byMachine = "Metal3Machine m has the annotation cluster.x-k8s.io/paused: remove the annotation"
+		byOwner   = "Machine o has the annotation cluster.x-k8s.io/paused: remove the annotation"
+	)
 	cases := map[string]struct {
 		cluster *clusterv1.Cluster
-		machine *infrav1.Metal3Machine
-		want    bool
+		objects []client.Object
+		want    string
 	}{
-		"neither is paused":            {build.Cluster("c"), plain, false},
-		"the Cluster is paused":        {pausedCluster, plain, true},
-		"the machine is paused":        {build.Cluster("c"), pausedMachine, true},
-		"no Cluster is not paused":     {nil, plain, false},
-		"no Cluster, a paused machine": {nil, pausedMachine, true},
-		"both are paused":              {pausedCluster, pausedMachine, true},
+		"none is paused":               {build.Cluster("c"), []client.Object{plain, build.Machine("o", "c")}, ""},
+		"the Cluster is paused":        {pausedCluster, []client.Object{plain}, byCluster},
+		"the machine is paused":        {build.Cluster("c"), []client.Object{pausedMachine}, byMachine},
+		"the owner is paused":          {build.Cluster("c"), []client.Object{plain, pausedOwner}, byOwner},
+		"no Cluster is not paused":     {nil, []client.Object{plain}, ""},
+		"no Cluster, a paused machine": {nil, []client.Object{pausedMachine}, byMachine},
+		"all are paused":               {pausedCluster, []client.Object{pausedMachine, pausedOwner}, byCluster + ". " + byMachine + ". " + byOwner},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := flow.Paused(tc.cluster, tc.machine); got != tc.want {
-				t.Errorf("got %t, want %t", got, tc.want)
+			if got := flow.Paused(tc.cluster, tc.objects...); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -78,8 +78,8 @@ func Find[T any, Pointer interface {
 
 func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
-// PausedWithCluster returns true if the object or the Cluster in its label is paused.
-func PausedWithCluster(ctx context.Context, reader client.Reader, object client.Object) (bool, error) {
+// PausedWithCluster returns why the object or the Cluster in its label is paused, as Paused does.
+func PausedWithCluster(ctx context.Context, reader client.Reader, object client.Object) (string, error) {
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}
 	cluster, err := Find[clusterv1.Cluster](ctx, reader, key)
 	return Paused(cluster, object), err

@@ -105,8 +105,8 @@ func TestPausedWithCluster(t *testing.T) {
 	ctx := context.Background()
 	check := func(what string, want bool) {
 		t.Helper()
-		if got, err := flow.PausedWithCluster(ctx, w.others, w.stored()); got != want || err != nil {
-			t.Errorf("%s: got %t, %v, want %t", what, got, err, want)
+		if got, err := flow.PausedWithCluster(ctx, w.others, w.stored()); (got != "") != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %t", what, got, err, want)
 		}
 	}
 	check("no Cluster", false)

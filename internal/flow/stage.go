@@ -73,8 +73,8 @@ func (c Condition[S]) DropFinalizer(object client.Object, finalizer string) Stag
 
 // Plan is one reconcile of an object.
 type Plan[S any] struct {
-	// Paused is true if the object or its Cluster is paused. Run then sets only Paused and calls Status.
-	Paused bool
+	// Paused is the result of the function Paused. Unless it is empty, Run sets only the condition and calls Status.
+	Paused string
 
 	// Elsewhere is true if another management cluster manages the Cluster. Run then does the same as for Paused.
 	Elsewhere bool
@@ -181,7 +181,7 @@ func Soonest(a, b time.Duration) time.Duration {
 }
 
 func (p Plan[S]) report(object Object, scope S, results Results) {
-	stopped := p.Paused || p.Elsewhere
+	stopped := p.Paused != "" || p.Elsewhere
 	SetPaused(object, p.Paused, p.Elsewhere)
 	if !stopped {
 		p.setConditions(object, scope, results)

@@ -46,10 +46,10 @@ func conditionOf(name string) flow.Condition[*trace] {
 }
 
 // run runs the steps on a machine in a world and returns what they reported.
-func (w *world) run(paused bool, steps ...step) (*trace, ctrl.Result, error) {
+func (w *world) run(pause string, steps ...step) (*trace, ctrl.Result, error) {
 	w.t.Helper()
 	w.begin()
-	plan := flow.Plan[*trace]{Paused: paused, Conditions: []flow.Condition[*trace]{
+	plan := flow.Plan[*trace]{Paused: pause, Conditions: []flow.Condition[*trace]{
 		conditionOf("First"), conditionOf("Aside"), conditionOf("Second"), conditionOf(clusterv1.DeletingCondition),
 	}}
 	for i, step := range steps {
@@ -182,7 +182,7 @@ func TestRun(t *testing.T) {
 			if err := w.others.Status().Update(context.Background(), stored); err != nil {
 				t.Fatal(err)
 			}
-			scope, result, err := w.run(false, tc.steps...)
+			scope, result, err := w.run("", tc.steps...)
 			if !errors.Is(err, tc.err) || (err == nil) != (tc.err == nil) || result.RequeueAfter != tc.after {
 				t.Errorf("%s: got %v, %v, want %v after %s", tc.reason, result, err, tc.err, tc.after)
 			}
@@ -269,7 +269,7 @@ func TestRunOnDeletion(t *testing.T) {
 		{step{}, "True Reached There"},
 	} {
 		tc.step.condition = clusterv1.DeletingCondition
-		if _, _, err := w.run(false, tc.step); !errors.Is(err, tc.step.err) {
+		if _, _, err := w.run("", tc.step); !errors.Is(err, tc.step.err) {
 			t.Errorf("got error %v", err)
 		}
 		if got := line(w.stored(), clusterv1.DeletingCondition); got != tc.want {
@@ -283,7 +283,7 @@ func TestRunOnDeletion(t *testing.T) {
 
 func TestRunWhilePaused(t *testing.T) {
 	w := newWorld(t)
-	scope, _, err := w.run(true, step{condition: "First"})
+	scope, _, err := w.run("paused", step{condition: "First"})
 	if err != nil || len(scope.ran) != 1 {
 		t.Errorf("got %v, ran %v", err, scope.ran)
 	}
@@ -301,7 +301,7 @@ func TestTheSameErrorIsWrittenOnce(t *testing.T) {
 		}
 	}
 	for port := range 3 {
-		if _, _, err := w.run(false, step{condition: "First", err: broken(40000 + port)}); err == nil {
+		if _, _, err := w.run("", step{condition: "First", err: broken(40000 + port)}); err == nil {
 			t.Fatal("the error is lost")
 		}
 	}
