@@ -109,7 +109,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Clock:    clock.RealClock{},
 		Hosts:    moving,
 		Statuses: moving,
-		Nodes:    workload.New(options.Clusters),
+		Nodes:    workload.New(options.Clusters, mgr.GetCache()),
 
 		Departures: departure.New(mgr.GetClient()),
 	}
@@ -229,7 +229,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 	if err := metal3remediation.RegisterMetrics(mgr.GetCache()); err != nil {
 		return fmt.Errorf("registering metrics of remediations: %w", err)
 	}
-	nodes := workload.New(options.Clusters)
+	nodes := workload.New(options.Clusters, mgr.GetCache())
 	remediations := &metal3remediation.Reconciler{
 		Client:        mgr.GetClient(),
 		Recorder:      recorder(mgr, "metal3remediation"),
@@ -251,7 +251,7 @@ func newMachines(mgr ctrl.Manager, hosts *hostmove.Store, options Options) *meta
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
 		Clusters:    hosts,
-		Nodes:       workload.New(options.Clusters),
+		Nodes:       workload.New(options.Clusters, mgr.GetCache()),
 		Secrets:     client.Reader(mgr.GetCache()),
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: options.WatchFilter,

@@ -288,7 +288,8 @@ const (
 	// WaitingForCloudProviderReason is used until the cloud provider sets the provider ID of the Node.
 	WaitingForCloudProviderReason = "WaitingForCloudProvider"
 
-	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer.
+	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer, and while its
+	// kubeconfig is missing, invalid or expired.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 
 	// ProviderIDConflictReason is used when two Nodes or two machines have the same provider ID, or the Node has another

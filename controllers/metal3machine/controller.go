@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
@@ -41,7 +42,13 @@ type Nodes interface {
 	SetProviderID(ctx context.Context, cluster types.NamespacedName, node, providerID string) error
 	Labels(ctx context.Context, cluster types.NamespacedName, node string) (workload.NodeLabels, bool, error)
 	SetLabels(ctx context.Context, cluster types.NamespacedName, node string, changes map[string]*string) error
+	Connection
+}
+
+// Connection watches the nodes of a workload cluster. Without a connection, it returns the outcome to report.
+type Connection interface {
 	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
+	WaitForAPIServer(ctx context.Context, cluster types.NamespacedName) outcome.Outcome
 }
 
 // Reconciler reconciles Metal3Machines.

@@ -43,7 +43,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope) (outcome.Outcome,
 	labels, found, err := r.Nodes.Labels(ctx, cluster, node)
 	switch {
 	case errors.Is(err, workload.ErrUnreachable):
-		return workload.WaitForAPIServer(s.cluster.Name), nil
+		return r.Nodes.WaitForAPIServer(ctx, cluster), nil
 	case err != nil:
 		return outcome.Done(), err
 	case !found:

@@ -25,7 +25,7 @@ func (r *Reconciler) linkNode(ctx context.Context, s *scope) (outcome.Outcome, e
 	}
 	plan, err := r.planLink(ctx, s)
 	if errors.Is(err, workload.ErrUnreachable) {
-		plan, err = unreachable(s), nil
+		plan, err = r.unreachable(ctx, s), nil
 	}
 	if err != nil {
 		return outcome.Done(), err
@@ -112,10 +112,10 @@ func (r *Reconciler) otherHosts(ctx context.Context, s *scope, uids []string) ([
 
 // unreachable returns the plan while the API server of the workload cluster does not answer. A machine that counts as
 // provisioned before its Node is provisioned with its host. A machine with a provider ID and a nodeRef stays linked.
-func unreachable(s *scope) host.LinkPlan {
+func (r *Reconciler) unreachable(ctx context.Context, s *scope) host.LinkPlan {
 	plan := host.LinkPlan{Provisioned: beforeNode(s)}
 	if s.machine.Spec.ProviderID == "" || !s.owner.Status.NodeRef.IsDefined() {
-		plan.Outcome = workload.WaitForAPIServer(s.cluster.Name)
+		plan.Outcome = r.Nodes.WaitForAPIServer(ctx, client.ObjectKeyFromObject(s.cluster))
 	}
 	return plan
 }

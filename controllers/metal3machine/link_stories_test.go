@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -309,15 +311,34 @@ func describeLinks(s *suite) {
 		stops(ctx, w)
 	})
 
-	It("waits for the API server of the workload cluster", func(ctx context.Context) {
+	It("names what its kubeconfig lacks until the API server of the workload cluster answers", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.connected = true
 		w.operate(ctx)
 		w.host(ctx, "host")
+		access := kubeconfig.GenerateSecret(w.cluster, []byte(build.SilentKubeconfig))
+		labels := access.Labels
+		access.Labels = nil
+		w.create(ctx, access)
 		w.start()
 		w.machine(ctx, "machine")
-		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(
-			infrav1.WorkloadClusterUnreachableReason, "Waiting for the API server of Cluster cluster to answer"))
+		waits := func(message string) {
+			GinkgoHelper()
+			w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(
+				infrav1.WorkloadClusterUnreachableReason, message))
+		}
+		const missing = "Restore Secret cluster-kubeconfig with label cluster.x-k8s.io/cluster-name=cluster and key value"
+		waits(missing)
+		change(ctx, w, access.Name, access, func(access *corev1.Secret) { access.Labels = labels })
+		waits("Waiting for the API server of Cluster cluster to answer")
+		expired, err := build.CertificateKubeconfig(time.Now().Add(-time.Hour))
+		Expect(err).NotTo(HaveOccurred())
+		change(ctx, w, access.Name, access, func(access *corev1.Secret) {
+			access.Data[secret.KubeconfigDataName] = []byte(expired)
+		})
+		waits("key value of Secret cluster-kubeconfig has a client certificate that expired at ")
+		Expect(w.client.Delete(ctx, access)).To(Succeed())
+		waits(missing)
 		Expect(w.getMachine(ctx, Default, "machine").Spec.ProviderID).To(BeEmpty())
 		w.node(ctx, "node", w.providerID("host", "machine"), nil)
 		w.connect(ctx, w.server.Config)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
+	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -239,19 +241,24 @@ func (r *Reconciler) infrastructureToMachines(ctx context.Context, object client
 }
 
 // secretToMachine requeues the machine of a bootstrap data Secret. For the Secret of an Ironic endpoint, it requeues
-// all machines of the cluster without a provider ID.
+// all machines of the cluster without a provider ID. For a kubeconfig, it requeues all machines of the cluster: those
+// that wait for a connection report whether it is valid.
 func (r *Reconciler) secretToMachine(ctx context.Context, object client.Object) []ctrl.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Metal3Cluster" {
 		return r.machines(ctx, client.InNamespace(object.GetNamespace()),
 			client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetLabels()[clusterv1.ClusterNameLabel]},
 			client.MatchingFields{providerIDIndex: ""})
 	}
+	var requests []ctrl.Request
+	if cluster, is := strings.CutSuffix(object.GetName(), "-"+string(secret.Kubeconfig)); is {
+		requests = r.machines(ctx, client.InNamespace(object.GetNamespace()),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	}
 	var machines clusterv1.MachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{bootstrapIndex: object.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
+		return requests
 	}
-	var requests []ctrl.Request
 	for _, machine := range machines.Items {
 		requests = append(requests, flow.Request(machine.Namespace, machine.Spec.InfrastructureRef.Name)...)
 	}

@@ -239,6 +239,11 @@ func TestObjectsToMachines(t *testing.T) {
 			"the machine of the bootstrap data",
 			r.secretToMachine(context.Background(), build.BootstrapSecret("unlinked", "", nil)), requests("unlinked"),
 		},
+		"Kubeconfig": {
+			"machines report whether it is valid",
+			r.secretToMachine(context.Background(), build.BootstrapSecret("cluster-kubeconfig", "", nil)),
+			requests("linked", "unlinked"),
+		},
 		"OtherSecret": {
 			"no machine", r.secretToMachine(context.Background(), build.BootstrapSecret("other", "", nil)), nil,
 		},

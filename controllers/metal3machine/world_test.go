@@ -115,7 +115,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
 		Clusters:    hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader()),
-		Nodes:       workload.New(clusters),
+		Nodes:       workload.New(clusters, mgr.GetCache()),
 		Secrets:     mgr.GetCache(),
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: w.watchFilter,

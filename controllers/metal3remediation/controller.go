@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
@@ -35,6 +36,7 @@ type Nodes interface {
 	Write(ctx context.Context, cluster types.NamespacedName, current, desired *corev1.Node) error
 	Delete(ctx context.Context, cluster types.NamespacedName, node *corev1.Node) error
 	Watch(ctx context.Context, cluster types.NamespacedName, watcher clustercache.Watcher) error
+	WaitForAPIServer(ctx context.Context, cluster types.NamespacedName) outcome.Outcome
 }
 
 // Clusters reads the version of a cluster and the pods on a fenced node.
@@ -86,6 +88,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reconciles one Metal3Remediation.

@@ -83,7 +83,7 @@ func (r *Reconciler) restore(ctx context.Context, s *scope) (outcome.Outcome, er
 	node, err := r.watchNode(ctx, s)
 	switch {
 	case workload.IsUnreachable(err):
-		return workload.WaitForAPIServer(s.cluster.Name).WithAfter(pollInterval), nil
+		return r.Nodes.WaitForAPIServer(ctx, s.clusterKey()).WithAfter(pollInterval), nil
 	case err != nil:
 		return outcome.Done(), err
 	case node == nil:

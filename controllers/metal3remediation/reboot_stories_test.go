@@ -127,10 +127,13 @@ func describeReboots(s *suite) {
 		Expect(w.powerOffRequests(ctx, Default)).To(BeEmpty())
 	}
 
-	It("reboots without a fence while the API server of the cluster does not answer", func(ctx context.Context) {
+	It("reboots without a fence without a connection to the cluster, and names its missing kubeconfig", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.connected = false
+		w.remove(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cluster-kubeconfig"}})
 		unfenced(ctx, w)
+		w.eventually(ctx, infrav1.NodeRestoredCondition,
+			stage.IsFalseBecause(infrav1.WorkloadClusterUnreachableReason, "Restore Secret cluster-kubeconfig with label"))
 	})
 
 	It("reboots without a fence after a request hung and the connection closed", func(ctx context.Context) {

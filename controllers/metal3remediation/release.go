@@ -40,13 +40,13 @@ func (r *Reconciler) releaseNode(ctx context.Context, s *scope) (outcome.Outcome
 		err = r.unfence(ctx, s, node)
 	}
 	now := r.Clock.Now()
-	left, unreachable := s.left(now), workload.WaitForAPIServer(s.cluster.Name)
+	left := s.left(now)
 	patience := max(left, s.request.DeletionTimestamp.Add(connectTime).Sub(now))
 	switch {
 	case errors.Is(err, workload.ErrNotTried):
-		return unreachable.WithAfter(pollInterval), nil
+		return r.Nodes.WaitForAPIServer(ctx, s.clusterKey()).WithAfter(pollInterval), nil
 	case workload.IsUnreachable(err) && patience > 0:
-		return unreachable.WithAfter(min(patience, pollInterval)), nil
+		return r.Nodes.WaitForAPIServer(ctx, s.clusterKey()).WithAfter(min(patience, pollInterval)), nil
 	case workload.IsUnreachable(err), apierrors.IsForbidden(err) && patience <= 0:
 		return outcome.Done(), nil
 	case err != nil, node != nil, left == 0:

@@ -173,7 +173,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 	if w.connection != nil {
 		clusters = w.connection(clusters)
 	}
-	nodes := workload.New(clusters)
+	nodes := workload.New(clusters, mgr.GetCache())
 	reconciler := &metal3remediation.Reconciler{
 		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3remediation"), Clock: w.clock,
 		Hosts: hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), Nodes: nodes, Clusters: nodes,

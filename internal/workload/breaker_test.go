@@ -79,7 +79,7 @@ func TestAHangingServerBlocksOneRequest(t *testing.T) {
 		cache.clients[fmt.Sprintf("hangs-%d", i)] = remote(t, listener)
 	}
 	cache.clients["healthy"] = fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(node("node", "", "", "node")).Build()
-	nodes := workload.New(cache)
+	nodes := workload.New(cache, nil)
 	for round := range 3 {
 		for i := range hanging {
 			err := nodes.SetProviderID(t.Context(), named(fmt.Sprintf("hangs-%d", i)), "node", "metal3://a/b/c")
@@ -148,7 +148,7 @@ func TestAHangingClusterIsTriedAgainAfterAProbe(t *testing.T) {
 				return c.Get(ctx, key, object, options...)
 			}}).Build()
 		cache := &clusters{clients: map[string]client.Client{"cluster": c}, probed: map[string]time.Time{}}
-		nodes := workload.New(cache)
+		nodes := workload.New(cache, nil)
 		probed := func() { cache.probed["cluster"] = cache.probed["cluster"].Add(10 * time.Second) }
 		read := func(times int) error {
 			var err error
@@ -200,7 +200,7 @@ func TestWorkersOfOneHangingCluster(t *testing.T) {
 			return ctx.Err()
 		}}).Build()
 		cache := &clusters{clients: map[string]client.Client{"cluster": c}, probed: map[string]time.Time{}}
-		nodes := workload.New(cache)
+		nodes := workload.New(cache, nil)
 		read := func() error {
 			_, err := nodes.Read(t.Context(), named("cluster"), "node")
 			return err
@@ -253,7 +253,7 @@ func TestAnsweredReadsHoldNoWorkers(t *testing.T) {
 				cache := &clusters{
 					clients: map[string]client.Client{"cluster": hangingWrites(&writes)}, probed: map[string]time.Time{},
 				}
-				nodes := workload.New(cache)
+				nodes := workload.New(cache, nil)
 				work := func() error {
 					if err := read(t.Context(), nodes); err != nil {
 						return err
@@ -286,7 +286,7 @@ func TestManyHangingClustersHoldFewWorkers(t *testing.T) {
 		const hanging = 20
 		var writes atomic.Int32
 		cache := &clusters{clients: map[string]client.Client{}, probed: map[string]time.Time{}}
-		nodes := workload.New(cache)
+		nodes := workload.New(cache, nil)
 		var group sync.WaitGroup
 		start := func() {
 			for i := range hanging {
@@ -325,7 +325,7 @@ func TestAClosedConnectionOfAHangingCluster(t *testing.T) {
 			return ctx.Err()
 		}}).Build()
 		cache := &clusters{clients: map[string]client.Client{"cluster": c}, probed: map[string]time.Time{}}
-		nodes := workload.New(cache)
+		nodes := workload.New(cache, nil)
 		if _, err := nodes.Read(t.Context(), named("cluster"), "node"); !errors.Is(err, workload.ErrNoAnswer) {
 			t.Fatalf("got %v", err)
 		}

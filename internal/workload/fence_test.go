@@ -91,7 +91,7 @@ func TestPods(t *testing.T) {
 			}
 			return []string{pod.Spec.NodeName}
 		}).Build()
-	nodes := workload.New(clustercache.NewFakeClusterCache(c, cluster()))
+	nodes := workload.New(clustercache.NewFakeClusterCache(c, cluster()), c)
 	pods, err := nodes.Pods(t.Context(), cluster(), "node")
 	if err != nil || len(pods) != 1 || pods[0].Name != "here" {
 		t.Errorf("got %v, %v", pods, err)
@@ -99,7 +99,7 @@ func TestPods(t *testing.T) {
 }
 
 func TestFencingFails(t *testing.T) {
-	away := workload.New(clustercache.NewFakeEmptyClusterCache())
+	away := workload.New(clustercache.NewFakeEmptyClusterCache(), nil)
 	broken, _ := world(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errBroken

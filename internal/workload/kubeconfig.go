@@ -30,7 +30,7 @@ var ErrNoKubeconfig = errors.New("the manager has no valid kubeconfig of the wor
 //	valid                                  ErrUnreachable
 func (c *ControlPlanes) whyUnreachable(ctx context.Context, cluster types.NamespacedName) error {
 	tried := c.clusters.GetHealthCheckingState(ctx, cluster).LastProbeTime
-	err := c.checkKubeconfig(ctx, cluster, tried)
+	err := checkKubeconfig(ctx, c.kubeconfigs, cluster, tried)
 	c.kubeconfigMutex.Lock()
 	defer c.kubeconfigMutex.Unlock()
 	repaired, wasInvalid := c.repaired[cluster]
@@ -54,10 +54,10 @@ func (c *ControlPlanes) whyUnreachable(ctx context.Context, cluster types.Namesp
 }
 
 // checkKubeconfig returns ErrNoKubeconfig if the ClusterCache could not use the kubeconfig of a cluster at a time.
-func (c *ControlPlanes) checkKubeconfig(ctx context.Context, cluster types.NamespacedName, at time.Time) error {
+func checkKubeconfig(ctx context.Context, from client.Reader, cluster types.NamespacedName, at time.Time) error {
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
 	found := &corev1.Secret{}
-	switch err := c.kubeconfigs.Get(ctx, key, found); {
+	switch err := from.Get(ctx, key, found); {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %w. Restore Secret %s with label %s=%s and key %s", ErrNoKubeconfig, err, key.Name,
 			clusterv1.ClusterNameLabel, cluster.Name, secret.KubeconfigDataName)

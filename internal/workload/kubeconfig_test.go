@@ -2,14 +2,7 @@ package workload_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +70,14 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 					t.Errorf("the error has a credential: %v", err)
 				}
 			}
+			waiting := "Waiting for the API server of Cluster cluster to answer"
+			if errors.Is(tc.want, workload.ErrNoKubeconfig) {
+				waiting = "Waiting for the API server of Cluster cluster: " + live.Error()
+			}
+			got := workload.New(cache, own).WaitForAPIServer(t.Context(), named("cluster"))
+			if name != "NotTried" && name != "Current" && got.Message != waiting {
+				t.Errorf("Nodes wait with %q, want %q", got.Message, waiting)
+			}
 		})
 	}
 }
@@ -119,24 +120,11 @@ func TestARepairedKubeconfigIsTried(t *testing.T) {
 // withCertificate returns the data of a Secret with a client certificate that is valid until a time.
 func withCertificate(t *testing.T, until time.Time) map[string]string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	content, err := build.CertificateKubeconfig(until)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.AddDate(-1, 0, 0), NotAfter: until}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encode := func(kind string, content []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}))
-	}
-	user := "client-certificate-data: " + encode("CERTIFICATE", signed) + ", client-key-data: " + encode("EC PRIVATE KEY", private)
-	return map[string]string{"value": strings.Replace(build.SilentKubeconfig, "token: credential", user, 1)}
+	return map[string]string{"value": content}
 }
 
 // management returns a client of a management cluster with one Secret, which cannot be read while there is an error.

@@ -47,11 +47,16 @@ var HostnameIndex = labelIndex("hostname", corev1.LabelHostname)
 // Nodes reads and writes the nodes of workload clusters.
 type Nodes struct {
 	breaker
+
+	// kubeconfigs reads the Secrets from which the ClusterCache reads kubeconfigs.
+	kubeconfigs client.Reader
 }
 
 // New returns the nodes of the clusters in a ClusterCache, which must have NodeProviderIDIndex, HostUIDIndex and
-// HostnameIndex.
-func New(clusters clustercache.ClusterCache) *Nodes { return &Nodes{breaker{clusters: clusters}} }
+// HostnameIndex. Only WaitForAPIServer reads kubeconfigs, which should be a cache.
+func New(clusters clustercache.ClusterCache, kubeconfigs client.Reader) *Nodes {
+	return &Nodes{breaker{clusters: clusters}, kubeconfigs}
+}
 
 // Query selects the nodes of a machine. Empty fields match no node.
 type Query struct {
@@ -181,10 +186,14 @@ func (n *Nodes) Watch(ctx context.Context, cluster types.NamespacedName, watcher
 	return orNotTried(unreachable(n.clusters.Watch(ctx, cluster, watcher)), health)
 }
 
-// WaitForAPIServer returns the outcome of a stage after ErrUnreachable.
-func WaitForAPIServer(cluster string) outcome.Outcome {
-	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf(
-		"Waiting for the API server of Cluster %s to answer", cluster))
+// WaitForAPIServer returns the outcome of a stage after ErrUnreachable. Its message names a kubeconfig that is missing,
+// invalid or expired. Events of the Secret, and of the connection to the cluster, announce its end.
+func (n *Nodes) WaitForAPIServer(ctx context.Context, cluster types.NamespacedName) outcome.Outcome {
+	waiting := "Waiting for the API server of Cluster " + cluster.Name
+	if err := checkKubeconfig(ctx, n.kubeconfigs, cluster, time.Now()); errors.Is(err, ErrNoKubeconfig) {
+		return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, fmt.Sprintf("%s: %v", waiting, err))
+	}
+	return outcome.Waiting(infrav1.WorkloadClusterUnreachableReason, waiting+" to answer")
 }
 
 func unreachable(err error) error {

@@ -51,7 +51,7 @@ func world(funcs interceptor.Funcs, nodes ...client.Object) (*workload.Nodes, cl
 		builder = builder.WithIndex(index.Object, index.Field, index.ExtractValue)
 	}
 	c := builder.Build()
-	return workload.New(clustercache.NewFakeClusterCache(c, cluster(), watchName)), c
+	return workload.New(clustercache.NewFakeClusterCache(c, cluster(), watchName), c), c
 }
 
 func TestOfHost(t *testing.T) {
@@ -251,7 +251,7 @@ func TestUnreachable(t *testing.T) {
 	connected, _ := world(interceptor.Funcs{})
 	other := types.NamespacedName{Namespace: "elsewhere", Name: "cluster-0"}
 	for name, nodes := range map[string]*workload.Nodes{
-		"no cluster": workload.New(clustercache.NewFakeEmptyClusterCache()), "another cluster": connected,
+		"no cluster": workload.New(clustercache.NewFakeEmptyClusterCache(), nil), "another cluster": connected,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := nodes.Find(ctx, other, workload.Query{HostUID: "x"}); !errors.Is(err, workload.ErrUnreachable) {
