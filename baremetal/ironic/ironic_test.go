@@ -153,27 +153,35 @@ func TestInterfaceOfTheNode(t *testing.T) {
 	}
 }
 
-// TestPriorities: out of memory, the kernel kills Ironic before etcd, and the guard after almost everything else.
+// TestPriorities: out of memory, the kernel kills Ironic before etcd, and the guard after almost everything else. At a
+// shutdown of the node, the kubelet reads only the value of a pod, and nothing sets that of a static pod.
 func TestPriorities(t *testing.T) {
 	pods, err := ironic.Pods(full())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]string{}
+	type priority struct {
+		Class string
+		Value *int32
+	}
+	got := map[string]priority{}
 	for _, pod := range pods {
-		got[pod.Name] = pod.Spec.PriorityClassName
+		got[pod.Name] = priority{pod.Spec.PriorityClassName, pod.Spec.Priority}
 	}
 	deployment, err := ironic.Deployment(full(), ironic.Management{Name: "ironic", Secret: "files"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got["deployment"] = deployment.Spec.Template.Spec.PriorityClassName
-	want := map[string]string{
-		"metal3-vip": "system-node-critical", "metal3-ironic": "system-cluster-critical",
-		"metal3-dnsmasq": "system-cluster-critical", "deployment": "system-cluster-critical",
+	ofDeployment := deployment.Spec.Template.Spec
+	got["deployment"] = priority{ofDeployment.PriorityClassName, ofDeployment.Priority}
+	want := map[string]priority{
+		"metal3-vip":     {"system-node-critical", new(int32(2000001000))},
+		"metal3-ironic":  {"system-cluster-critical", new(int32(2000000000))},
+		"metal3-dnsmasq": {"system-cluster-critical", new(int32(2000000000))},
+		"deployment":     {"system-cluster-critical", nil},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("priority classes: -want +got:\n%s", diff)
+		t.Errorf("priorities: -want +got:\n%s", diff)
 	}
 }
 

@@ -9,6 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// The priority classes of Kubernetes for critical pods.
+const clusterCritical, nodeCritical = "system-cluster-critical", "system-node-critical"
+
+// priorities are the values of the priority classes. Kubernetes permits no others.
+var priorities = map[string]int32{clusterCritical: 2000000000, nodeCritical: 2000001000}
+
 // part is the contribution of one component to a pod.
 type part struct {
 	// tools says that containers of other images run the program of the guard.
@@ -55,9 +61,9 @@ func joinParts(parts ...part) part {
 // before the pod network and the cluster DNS. They share folders of the node with SELinux labels of the node: only a
 // process of type spc_t may use them. Nodes without SELinux ignore the type.
 func (c Config) podSpec(p part, sources map[string]corev1.VolumeSource) corev1.PodSpec {
-	priority := "system-cluster-critical"
+	priority := clusterCritical
 	if p.nodeCritical {
-		priority = "system-node-critical"
+		priority = nodeCritical
 	}
 	spec := corev1.PodSpec{
 		HostNetwork:                   true,
