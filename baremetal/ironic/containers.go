@@ -88,7 +88,8 @@ func (c Config) conductor() corev1.Container {
 	for _, left := range leftovers() {
 		gate = append(gate, "--sweep="+left)
 	}
-	gate = append(gate, "--renew=/shared/html/ipa-cacert-bundle", "--again=IRONIC_SKIP_DBSYNC=true")
+	gate = append(gate, "--renew=/shared/html/ipa-cacert-bundle", "--again=IRONIC_SKIP_DBSYNC=true",
+		"--database="+databaseFolder)
 	if c.Cold {
 		gate = append(gate, "--while-vip")
 	}

@@ -36,6 +36,9 @@ const private = "/private"
 // passwordFile is the file with the users of the API, as the web server of the image reads it.
 const passwordFile = "/conf/ironic/htpasswd" //nolint:gosec // The path of a file, not a password.
 
+// databaseFolder is the folder of the database in the container of Ironic, as the image names it.
+const databaseFolder = "/data/db"
+
 // trustedAuthorities is the path of TrustedAuthoritiesFile in the containers.
 const trustedAuthorities = "/certs/ca/trusted/tls.crt"
 

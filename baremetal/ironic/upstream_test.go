@@ -142,6 +142,27 @@ func TestSweepsWhatTheImageLeaves(t *testing.T) {
 	})
 }
 
+// TestDatabaseOfTheImage expects that the gate checks the disk of the folder in which the image has the database, and
+// that Ironic may write there.
+func TestDatabaseOfTheImage(t *testing.T) {
+	upstream(t, func(image source) {
+		common := image.read("scripts/ironic-common.sh")
+		data := regexp.MustCompile(`(?m)^CUSTOM_DATA_DIR="\$\{CUSTOM_DATA_DIR:-(\S+)\}"$`).FindStringSubmatch(common)
+		below := regexp.MustCompile(`(?m)^export IRONIC_DB_DIR="\$\{CUSTOM_DATA_DIR\}(\S+)"$`).FindStringSubmatch(common)
+		if data == nil || below == nil || !slices.Contains(commandOfIronic(image.t), "--database="+data[1]+below[1]) {
+			image.t.Errorf("the database is in %q below %q, and the command is %q", below, data, commandOfIronic(image.t))
+		}
+		if owner := `chown "${IRONIC_USER}":"${IRONIC_GROUP}" /data`; !strings.Contains(image.read("configure-nonroot.sh"), owner) {
+			image.t.Errorf("configure-nonroot.sh lacks %s", owner)
+		}
+		for _, name := range []string{"CUSTOM_DATA_DIR", "IRONIC_DB_DIR"} {
+			if variablesOfThePods(image.t)[name] {
+				image.t.Errorf("the pods set %s", name)
+			}
+		}
+	})
+}
+
 // TestSocketOfTheImage expects that the guard probes the socket of the image, and a path that requires no password.
 func TestSocketOfTheImage(t *testing.T) {
 	upstream(t, socketOfTheImage)

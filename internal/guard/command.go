@@ -152,6 +152,8 @@ func gateCommand(ctx context.Context, arguments []string, environment Environmen
 	several(flags, "sweep", "pattern of absolute paths to delete when the gate starts", &gate.Sweep)
 	several(flags, "renew", "pattern of absolute paths to delete before each start of the program", &gate.Renew)
 	several(flags, "again", "NAME=value, a variable for a program that starts again in its term", &gate.Again)
+	flags.StringVar(&gate.Database, "database", "", "directory of the database of the program; with --until-lost, kill "+
+		"the program and fail when the disk refuses all writes for "+diskPatience.String())
 	several(flags, "folder", "absolute path of a directory; "+FolderMark+" in the arguments of the program stands for "+
 		"the first one that has files, or for the last one", &gate.Folders)
 	if err := flags.Parse(arguments); err != nil {

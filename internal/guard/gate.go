@@ -59,7 +59,7 @@ type Gate struct {
 	// UntilLost keeps the program and its child processes for one term of the VIP: see package term. At the end of
 	// the term the gate kills them with SIGKILL: a program that handles SIGTERM would continue for a while with its
 	// outdated database. The gate then exits, so that the container ends and its files are deleted. It does the same
-	// with a program that hangs without the VIP.
+	// with a program that hangs without the VIP, or whose database cannot be written.
 	UntilLost bool
 
 	// Term is the file with the term that the guard of the node writes.
@@ -73,6 +73,10 @@ type Gate struct {
 
 	// Again are variables like NAME=value for a program that is restarted during its term.
 	Again []string
+
+	// Database is the directory of the database of the program. With UntilLost, the gate kills the program when the disk
+	// of the directory refuses all writes for diskPatience. Empty means no check.
+	Database string
 }
 
 type passage struct {
@@ -98,21 +102,23 @@ type passage struct {
 
 	// device is the last name in InterfaceFile, a string.
 	device atomic.Value
+
+	// disk checks the disk of the database.
+	disk disk
 }
 
 // Run returns the exit code of a program that ends by itself. When the context ends, Run sends SIGTERM to the
 // program, without a time limit. A VIP that leaves meanwhile counts as lost nevertheless.
 func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
-	p := &passage{Gate: g, log: log, reaper: process.NewReaper()}
+	p := &passage{Gate: g, log: log, reaper: process.NewReaper(), disk: newDisk(g.Database)}
 	defer p.reaper.Close()
-	p.remove(g.Sweep)
-	if g.UntilLost {
-		p.said()
-	}
+	return p.run(ctx)
+}
+
+func (p *passage) run(ctx context.Context) (int, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	observations := make(chan address.Interface, 1)
-	go p.watchNamed(watching, func(now address.Interface) { latest(observations, now) })
+	observations, failures := p.begin(watching)
 	done := ctx.Done()
 	for {
 		select {
@@ -131,11 +137,27 @@ func (g Gate) Run(ctx context.Context, log *slog.Logger) (int, error) {
 			if err := p.change(now); err != nil {
 				return exitFailure, err
 			}
+		case err := <-failures:
+			p.end()
+			return exitFailure, err
 		}
 		if p.leaving && p.child == nil {
 			return 0, nil
 		}
 	}
+}
+
+// begin deletes files of earlier programs, and starts to observe the interface and the disk. It returns the
+// observations of the interface and the error of a disk that refuses writes.
+func (p *passage) begin(ctx context.Context) (chan address.Interface, chan error) {
+	observations, failures := make(chan address.Interface, 1), make(chan error, 1)
+	p.remove(p.Sweep)
+	if p.UntilLost {
+		p.said()
+		go p.disk.watch(ctx, failures)
+	}
+	go p.watchNamed(ctx, func(now address.Interface) { latest(observations, now) })
+	return observations, failures
 }
 
 // watch reports observations of the interface. While the interface cannot be observed, it counts as one without the
