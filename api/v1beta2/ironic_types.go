@@ -200,7 +200,8 @@ type IronicEndpoint struct {
 	// +kubebuilder:validation:MaxItems=2
 	VirtualIPs []string `json:"virtualIPs"`
 
-	// cidrs are the networks of the VIPs, in the same order. Each must contain its VIP.
+	// cidrs are the networks of the VIPs, in the same order. Each must contain its VIP. Own IPv4 addresses of the
+	// nodes in a network must have its prefix length. Otherwise new connections of the VIP holder come from the VIP.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
