@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -241,7 +242,7 @@ func TestObjectsToMachines(t *testing.T) {
 		},
 		"Kubeconfig": {
 			"machines report whether it is valid",
-			r.secretToMachine(context.Background(), build.BootstrapSecret("cluster-kubeconfig", "", nil)),
+			r.secretToMachine(context.Background(), kubeconfig.GenerateSecret(build.Cluster("cluster"), nil)),
 			requests("linked", "unlinked"),
 		},
 		"OtherSecret": {
