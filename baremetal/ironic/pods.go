@@ -26,9 +26,9 @@ func Pods(config Config) ([]*corev1.Pod, error) {
 	), nil
 }
 
-// pod returns a static pod. It tolerates all taints: the kubelet is its only scheduler. It has the value of its priority
-// class, because no API server sets the value. When the node shuts down, the kubelet ends pods without a value before
-// critical pods, and in less time.
+// pod returns a static pod. It tolerates all taints: the kubelet is its only scheduler. It has the value of its
+// priority class, because no API server sets the value. When the node shuts down, the kubelet ends pods without a value
+// before critical pods, and in less time.
 func (c Config) pod(name, component string, p part) *corev1.Pod {
 	spec := c.podSpec(joinParts(p), c.onTheNode())
 	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}

@@ -190,29 +190,6 @@ func describeReleases(s *suite) {
 		}
 	})
 
-	It("reports claims of addresses that it must not list, and renders other data meanwhile", func(ctx context.Context) {
-		w := s.world(ctx)
-		w.pools(ctx)
-		w.template(ctx, "template", pooled)
-		permit := s.manages(ctx, w, "", "events.k8s.io", "infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io", "metal3.io", "ipam.metal3.io")
-		w.manager.Start()
-		for i := range 2 * workers {
-			w.machine(ctx, fmt.Sprintf("m-%d", i), "template")
-		}
-		w.allReady(ctx, 2*workers)
-		for i := range 2 * workers {
-			w.releaseClaim(ctx, fmt.Sprintf("m-%d", i))
-		}
-		for i := range 2 * workers {
-			w.eventually(ctx, fmt.Sprintf("template-%d", i), infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.ClaimsNotListedReason),
-				HaveField("Message", ContainSubstring("IPAddressClaims cannot be listed yet. Check that the manager has the permission"))))
-		}
-		w.machine(ctx, "next", "template")
-		w.ready(ctx, fmt.Sprintf("template-%d", 2*workers))
-		permit("ipam.cluster.x-k8s.io")
-		w.allReady(ctx, 1)
-	})
-
 	It("removes the finalizer of a machine that does not exist from its claim", func(ctx context.Context) {
 		w := begin(ctx)
 		w.manager.Start()
@@ -284,6 +261,31 @@ func (s *suite) manages(ctx context.Context, w *world, groups ...string) func(mo
 		role.Rules = rules(append(groups, more...))
 		Expect(w.client.Update(ctx, role)).To(Succeed())
 	}
+}
+
+func describeRefusedLists(s *suite) {
+	It("reports claims of addresses that it must not list, and renders other data meanwhile", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.pools(ctx)
+		w.template(ctx, "template", pooled)
+		permit := s.manages(ctx, w, "", "events.k8s.io", "infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io", "metal3.io", "ipam.metal3.io")
+		w.manager.Start()
+		for i := range 2 * workers {
+			w.machine(ctx, fmt.Sprintf("m-%d", i), "template")
+		}
+		w.allReady(ctx, 2*workers)
+		for i := range 2 * workers {
+			w.releaseClaim(ctx, fmt.Sprintf("m-%d", i))
+		}
+		for i := range 2 * workers {
+			w.eventually(ctx, fmt.Sprintf("template-%d", i), infrav1.DeletingCondition, And(stage.IsTrueBecause(infrav1.ClaimsNotListedReason),
+				HaveField("Message", ContainSubstring("IPAddressClaims cannot be listed yet. Check that the manager has the permission"))))
+		}
+		w.machine(ctx, "next", "template")
+		w.ready(ctx, fmt.Sprintf("template-%d", 2*workers))
+		permit("ipam.cluster.x-k8s.io")
+		w.allReady(ctx, 1)
+	})
 }
 
 func describePauses(s *suite) {

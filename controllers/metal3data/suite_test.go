@@ -36,6 +36,7 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	describeAddresses(s)
 	describeContract(s)
 	describeReleases(s)
+	describeRefusedLists(s)
 	describeOrders(s)
 	describeSingleReleases(s)
 	describePauses(s)

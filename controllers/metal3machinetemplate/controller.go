@@ -177,7 +177,8 @@ func reportCapacity(_ context.Context, s *scope) (outcome.Outcome, error) {
 }
 
 func setStatus(s *scope, results flow.Results) {
-	if _, known := results.Of(infrav1.ReadyCondition); s.pause != "" || !known || results[infrav1.ReadyCondition].Err != nil {
+	_, known := results.Of(infrav1.ReadyCondition)
+	if s.pause != "" || !known || results[infrav1.ReadyCondition].Err != nil {
 		return
 	}
 	if !equality.Semantic.DeepEqual(s.template.Status.Capacity, s.capacity) {

@@ -45,8 +45,8 @@ func ReadFailed(ctx context.Context, pass *Pass, err error) (ctrl.Result, error)
 	return pass.End(ctx, outcome.Done(), err, func() { pass.setFailed(infrav1.ReadFailedReason, err) })
 }
 
-// Paused returns why the controller must not act, and what ends the pause: the Cluster is paused, or one of the objects.
-// Empty means that none is paused. A nil cluster counts as not paused.
+// Paused returns why the controller must not act, and what ends the pause: the Cluster is paused, or one of the
+// objects. Empty means that none is paused. A nil cluster counts as not paused.
 func Paused(cluster *clusterv1.Cluster, objects ...client.Object) string {
 	var causes []string
 	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {

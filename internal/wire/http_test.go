@@ -80,7 +80,7 @@ func TestWatches(t *testing.T) {
 					return wire.ManagedFields()
 				},
 			}
-			response, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, tc.url, nil))
+			response, err := transport.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tc.url, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestEventsArriveAtOnce(t *testing.T) {
 		Next: answers{200, "application/json", from, &closed, nil},
 		Tree: func(*http.Request) wire.Tree { return wire.ManagedFields() },
 	}
-	response, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/?watch=true", nil))
+	response, err := transport.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?watch=true", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestWatchThatFails(t *testing.T) {
 	refused := errors.New("refused")
 	transport := wire.Watches{Next: answers{err: refused}}
 	//nolint:bodyclose // There is no response.
-	if _, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/?watch=true", nil)); !errors.Is(err, refused) {
+	if _, err := transport.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?watch=true", nil)); !errors.Is(err, refused) {
 		t.Errorf("got %v, want the error of the connection", err)
 	}
 }
@@ -136,14 +136,14 @@ func TestRequests(t *testing.T) {
 	handler := wire.Tree{"object": wire.ManagedFields()}.Requests(http.HandlerFunc(
 		func(_ http.ResponseWriter, request *http.Request) { got, _ = io.ReadAll(request.Body) },
 	))
-	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(event)))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(event)))
 	if string(got) != pruned {
 		t.Errorf("got %s, want %s", got, pruned)
 	}
 	got = nil
 	recorder := httptest.NewRecorder()
 	broken := io.MultiReader(bytes.NewReader([]byte("{")), iotest.ErrReader(errors.New("connection reset")))
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", broken))
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", broken))
 	if recorder.Code != http.StatusBadRequest || got != nil || !strings.Contains(recorder.Body.String(), "connection reset") {
 		t.Errorf("got status %d, %s", recorder.Code, recorder.Body)
 	}

@@ -2,7 +2,8 @@ package wire
 
 import "bytes"
 
-// Tree names members of JSON objects. A member without a tree is removed. For an array, the tree applies to each element.
+// Tree names members of JSON objects. A member without a tree is removed. For an array, the tree applies to each
+// element.
 type Tree map[string]Tree
 
 // ManagedFields returns the tree of the one large member that all objects have.
@@ -62,30 +63,21 @@ func (p *parser) object(tree Tree) bool {
 	comma := -1
 	for {
 		from := p.at
-		if p.next() != '"' || !p.string() {
+		removed, read := p.member(tree)
+		if !read {
 			return false
 		}
-		below, named := tree[string(p.text[from+1:p.at-1])]
-		if p.next() != ':' {
-			return false
-		}
-		p.at++
-		if !p.value(below) {
-			return false
-		}
-		end := p.next()
-		removed := named && below == nil
-		if end == '}' {
-			if removed {
-				p.cutLast(comma, from)
-			}
+		switch end := p.next(); {
+		case end == '}' && removed:
+			p.cutLast(comma, from)
 			p.at++
 			return true
-		}
-		if end != ',' {
+		case end == '}':
+			p.at++
+			return true
+		case end != ',':
 			return false
-		}
-		if !removed {
+		case !removed:
 			comma = p.at
 		}
 		p.at++
@@ -94,6 +86,20 @@ func (p *parser) object(tree Tree) bool {
 			p.cuts = append(p.cuts, span{from, p.at})
 		}
 	}
+}
+
+// member reads a name and its value. removed is true if the tree removes the member.
+func (p *parser) member(tree Tree) (removed, read bool) {
+	from := p.at
+	if p.next() != '"' || !p.string() {
+		return false, false
+	}
+	below, named := tree[string(p.text[from+1:p.at-1])]
+	if p.next() != ':' {
+		return false, false
+	}
+	p.at++
+	return named && below == nil, p.value(below)
 }
 
 // cutLast cuts the last member of an object, from the comma before it. Members between the comma and the last one have

@@ -70,16 +70,20 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 					t.Errorf("the error has a credential: %v", err)
 				}
 			}
-			waiting := "Waiting for the API server of Cluster cluster to answer"
-			if errors.Is(tc.want, workload.ErrNoKubeconfig) {
-				waiting = "Waiting for the API server of Cluster cluster: " + live.Error()
-			}
-			got := workload.New(cache, own).WaitForAPIServer(t.Context(), named("cluster"))
-			if name != "NotTried" && name != "Current" && got.Message != waiting {
-				t.Errorf("Nodes wait with %q, want %q", got.Message, waiting)
+			got := workload.New(cache, own).WaitForAPIServer(t.Context(), named("cluster")).Message
+			if want := waitsWith(tc.want, live); name != "NotTried" && name != "Current" && got != want {
+				t.Errorf("Nodes wait with %q, want %q", got, want)
 			}
 		})
 	}
+}
+
+// waitsWith returns the message while there is no connection.
+func waitsWith(kind, cause error) string {
+	if errors.Is(kind, workload.ErrNoKubeconfig) {
+		return "Waiting for the API server of Cluster cluster: " + cause.Error()
+	}
+	return "Waiting for the API server of Cluster cluster to answer"
 }
 
 // TestARepairedKubeconfigIsTried repairs the kubeconfig of a workload cluster that may have another management cluster.
