@@ -28,7 +28,7 @@ func TestCommandsInMessages(t *testing.T) {
 		message  string
 		commands []string
 	}{
-		"Superseded":   {pivot.SupersededMessage(infra, pivot.Claim{Epoch: 6, Manager: "uid"}), []string{"fence", "takeover"}},
+		"Superseded":   {pivot.SupersededMessage(infra, pivot.Claim{Epoch: 6, Manager: "uid"}), []string{"fence", "clean", "takeover"}},
 		"RefusedHost":  {left.HostRefusal(build.Host("host")), []string{"forget"}},
 		"RefusedInfra": {left.InfraRefusal(build.Metal3Cluster("c")), []string{"forget"}},
 		"Revived":      {pivot.Revived("metal3", nil, pivot.Inventory{"Machine": {"m"}}, nil), []string{"clean"}},
