@@ -162,7 +162,7 @@ func describeDemotion(c *clusters) {
 		Expect(told).To(end(1))
 		Expect(told.decode()).To(HaveKeyWithValue("refusals", HaveLen(2)))
 
-		Expect(c.run(ctx, w.namespace, "demote --force --timeout 5s")).To(end(1,
+		Expect(c.run(ctx, w.namespace, "demote --force --timeout 30s")).To(end(1,
 			"Ignored because of --force: node node-0 is not armed", "Not complete: no node of the control plane holds the endpoint",
 			"--undo"))
 		c.expectReplicas(ctx, key, 0, "1")

@@ -24,7 +24,7 @@ const (
 
 	// startLimit is the time limit for the first response of a program. It is long because machines that run tests are
 	// busy. The end of a program is noticed at once.
-	startLimit = 90 * time.Second
+	startLimit = 5 * time.Minute
 
 	// apiServerMemory and etcdMemory are enough for all CRDs and the objects of a suite.
 	apiServerMemory = "400MiB"
