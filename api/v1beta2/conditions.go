@@ -226,8 +226,7 @@ const (
 	// PoolMissingReason is used while a pool does not exist.
 	PoolMissingReason = "IPPoolMissing"
 
-	// AddressConflictReason is used while the Metal3Data does not own the required claim of an address, or while the claim
-	// has an address of another pool.
+	// AddressConflictReason is used while the Metal3Data does not own a claim, or a claim has an address of another pool.
 	AddressConflictReason = "IPClaimConflict"
 
 	// AddressesReadyReason is used when all addresses are allocated.
@@ -288,12 +287,10 @@ const (
 	// WaitingForCloudProviderReason is used until the cloud provider sets the provider ID of the Node.
 	WaitingForCloudProviderReason = "WaitingForCloudProvider"
 
-	// WorkloadClusterUnreachableReason is used while the API server of the cluster does not answer, and while its
-	// kubeconfig is missing, invalid or expired.
+	// WorkloadClusterUnreachableReason is used while the API server does not answer, or its kubeconfig is not usable.
 	WorkloadClusterUnreachableReason = "WorkloadClusterUnreachable"
 
-	// ProviderIDConflictReason is used when two Nodes or two machines have the same provider ID, or the Node has another
-	// one.
+	// ProviderIDConflictReason is used when two Nodes or machines have the same provider ID, or the Node has another one.
 	ProviderIDConflictReason = "ProviderIDConflict"
 
 	// LinkFailedReason is used when the Node cannot be read or written, or spec.providerID cannot be written. The message
@@ -324,8 +321,7 @@ const (
 	// CapacityUnknownReason is used when no host matches the selector or none was inspected.
 	CapacityUnknownReason = "CapacityUnknown"
 
-	// CleaningModeFailedReason is used when automatedCleaningMode cannot be copied to a Metal3Machine. The message is the
-	// error.
+	// CleaningModeFailedReason is used when a Metal3Machine cannot get automatedCleaningMode. The message is the error.
 	CleaningModeFailedReason = "CleaningModeSyncFailed"
 )
 

@@ -44,8 +44,8 @@ type Reconciler struct {
 	ByHostName bool
 
 	// RecheckInterval is the time until the next check of what enqueues no Metal3Data: an object of another owner, and an
-	// API that is not installed or whose claims cannot be listed. It is also the time from the start of the controller to
-	// the watches of claims that no data requires. The default is 10 seconds.
+	// API that is not installed or has claims that cannot be listed. It is also the time from the start of the controller
+	// to the watches of claims that no data requires. The default is 10 seconds.
 	RecheckInterval time.Duration
 
 	// newWatch starts the watch of the claims of one API. The function that it returns says whether the cache holds them.

@@ -34,7 +34,7 @@ import (
 // syncLimit is the time in which the cache usually lists the claims of an API. After that, no reconcile waits for it.
 const syncLimit = 5 * time.Second
 
-// errNotListed is the error of a watch whose cache does not hold the claims yet.
+// errNotListed is the error of a watch while its cache does not hold the claims yet.
 var errNotListed = errors.New("the claims are not listed yet")
 
 // watched is the watch of the claims of one API.
@@ -93,7 +93,7 @@ func (r *Reconciler) enqueueStart(_ context.Context, queue workqueue.TypedRateLi
 	return nil
 }
 
-// startWatches starts the watches of the installed APIs, so that the manager observes claims whose data does not exist.
+// startWatches starts the watches of the installed APIs, so that the manager observes claims without data.
 func (r *Reconciler) startWatches(ctx context.Context) error {
 	var errs []error
 	for _, of := range apis() {

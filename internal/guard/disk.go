@@ -24,7 +24,7 @@ const (
 )
 
 // disk checks whether the disk of a database can be written. On a full or read-only disk, Ironic refuses all changes of
-// its hosts, and still answers the guard, whose checks only read.
+// its hosts, and still answers the guard, because its checks only read.
 type disk struct {
 	directory string
 	interval  time.Duration
