@@ -147,7 +147,7 @@ func chooseNamed(candidates []Candidate, wanted Wanted) Choice {
 	if reason == "" {
 		return Choice{Host: named.Host, Reused: ReservedFor(named.Host, wanted)}
 	}
-	state := "is " + string(reason)
+	state := "is " + string(reason) + remedy(reason, named.Host)
 	if reason == Refused && named.Refused != "" {
 		state += fmt.Sprintf(" (%s)", named.Refused)
 	}
@@ -165,7 +165,8 @@ type Failing struct {
 	// Counts holds the number of hosts by reason.
 	Counts map[Reason]int
 
-	// First holds the host with the first name for each of the reasons InError, Unhealthy and Reserved.
+	// First holds the host with the first name for each reason that a user can end on the host: InError, Unhealthy,
+	// Reserved, Paused and Detached.
 	First map[Reason]*bmov1alpha1.BareMetalHost
 
 	// Refused is the first name of the hosts with an error of the API server, Cause that error.
@@ -176,7 +177,7 @@ func (f *Failing) add(candidate Candidate, reason Reason) {
 	f.Counts[reason]++
 	name := candidate.Host.Name
 	switch reason {
-	case InError, Unhealthy, Reserved:
+	case InError, Unhealthy, Reserved, Paused, Detached:
 		if first := f.First[reason]; first == nil || name < first.Name {
 			f.First[reason] = candidate.Host
 		}
@@ -215,9 +216,9 @@ func (f Failing) Summary(wanted Wanted) string {
 func (f Failing) describe(reason Reason, wanted Wanted) string {
 	switch first := f.First[reason]; {
 	case first != nil && f.Counts[reason] > 1:
-		return fmt.Sprintf("%s (%s and %d more%s)", reason, first.Name, f.Counts[reason]-1, cause(reason, first))
+		return fmt.Sprintf("%s (%s and %d more%s)", reason, first.Name, f.Counts[reason]-1, remedy(reason, first))
 	case first != nil:
-		return fmt.Sprintf("%s (%s%s)", reason, first.Name, cause(reason, first))
+		return fmt.Sprintf("%s (%s%s)", reason, first.Name, remedy(reason, first))
 	case reason == Refused && f.Cause == "":
 		return string(reason)
 	case reason == Refused && f.Counts[reason] > 1:
@@ -233,9 +234,10 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 	}
 }
 
-// cause returns the annotation or label that excludes a host from claims. Empty for an error.
-func cause(reason Reason, host *bmov1alpha1.BareMetalHost) string {
+// remedy returns the annotation or label that excludes a host from claims, and how it is removed. Empty for an error.
+func remedy(reason Reason, host *bmov1alpha1.BareMetalHost) string {
 	_, current := host.Annotations[infrav1.UnhealthyAnnotation]
+	_, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]
 	switch {
 	case reason == Reserved:
 		return fmt.Sprintf(": label %s=%s", infrav1.NodeReuseLabel, host.Labels[infrav1.NodeReuseLabel])
@@ -243,6 +245,12 @@ func cause(reason Reason, host *bmov1alpha1.BareMetalHost) string {
 		return fmt.Sprintf(": remove annotation %s after the repair", infrav1.UnhealthyAnnotation)
 	case reason == Unhealthy:
 		return fmt.Sprintf(": remove annotation %s after the repair", infrav1.DeprecatedUnhealthyAnnotation)
+	case reason == Paused && pausedByProvider(host):
+		return fmt.Sprintf(": see annotation %s", infrav1.PauseReasonAnnotation)
+	case reason == Paused:
+		return fmt.Sprintf(": remove annotation %s", bmov1alpha1.PausedAnnotation)
+	case reason == Detached && detached:
+		return fmt.Sprintf(": remove annotation %s", bmov1alpha1.DetachedAnnotation)
 	default:
 		return ""
 	}

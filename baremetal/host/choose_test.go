@@ -285,7 +285,8 @@ func TestSummary(t *testing.T) {
 		"reasons of the same count are sorted by name": {
 			counts: map[host.Reason]int{host.Paused: 1, host.Detached: 1, host.BeingDeleted: 1},
 			wanted: wanted(),
-			want:   "3 hosts: 1 being deleted, 1 detached, 1 paused",
+			want: "3 hosts: 1 being deleted, 1 detached (rack-6: remove annotation baremetalhost.metal3.io/detached), " +
+				"1 paused (rack-5: remove annotation baremetalhost.metal3.io/paused)",
 		},
 		"one host is singular": {
 			counts: map[host.Reason]int{host.Unhealthy: 1},
@@ -308,7 +309,9 @@ func TestSummary(t *testing.T) {
 		},
 	}
 	first := map[host.Reason]*bmov1alpha1.BareMetalHost{
-		host.InError:   build.Host("broken"),
+		host.InError:  build.Host("broken"),
+		host.Paused:   build.Host("rack-5", build.Paused("me")),
+		host.Detached: build.Host("rack-6", annotated(bmov1alpha1.DetachedAnnotation, "")),
 		host.Unhealthy: build.Host("rack-4", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")),
 	}
 	for name, tc := range cases {
@@ -351,6 +354,18 @@ func TestChooseNamed(t *testing.T) {
 		"OtherSelector": {
 			"selector and annotation contradict each other", exists(build.Available()), wanted(named, inRackB),
 			waits("is not matching selector"),
+		},
+		"Unhealthy": {
+			"the user named a host that a remediation has marked", exists(build.Available(), annotated(infrav1.UnhealthyAnnotation, "")),
+			wanted(named), waits("is marked unhealthy: remove annotation capm3.metal3.io/unhealthy after the repair"),
+		},
+		"Paused": {
+			"a user paused it", exists(build.Available(), build.Paused("me")), wanted(named),
+			waits("is paused: remove annotation baremetalhost.metal3.io/paused"),
+		},
+		"PausedByProvider": {
+			"a move paused it, and ends its pause", exists(build.Available(), build.Paused(infrav1.HostPausedByProvider)),
+			wanted(named), waits("is paused: see annotation infrastructure.cluster.x-k8s.io/pause-reason"),
 		},
 		"Missing": {"the user may create the host later", nil, wanted(named), waits("does not exist")},
 		"Refused": {

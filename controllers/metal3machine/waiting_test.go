@@ -147,8 +147,9 @@ func describeWaiting(s *suite) {
 		w.machine(ctx, "machine", build.Selecting(map[string]string{"rack": "a"}))
 		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason,
 			"14 hosts: 4 claimed, 2 marked unhealthy (unhealthy and 1 more: remove annotation capm3.metal3.io/unhealthy "+
-				"after the repair), 1 detached, 1 externally provisioned, 1 in error (in-error), "+
-				"1 in use without a consumer, 1 not available yet, 1 not matching selector rack=a, 1 paused, "+
+				"after the repair), 1 detached (detached: remove annotation baremetalhost.metal3.io/detached), "+
+				"1 externally provisioned, 1 in error (in-error), 1 in use without a consumer, 1 not available yet, "+
+				"1 not matching selector rack=a, 1 paused (paused: remove annotation baremetalhost.metal3.io/paused), "+
 				"1 reserved for another owner (reserved: label infrastructure.cluster.x-k8s.io/node-reuse=md-others)"))
 		Expect(w.getMachine(ctx, Default, "machine").Annotations).NotTo(HaveKey(infrav1.HostAnnotation))
 		Expect(w.hosts(ctx)).To(Equal(before), "a host was written")

@@ -32,13 +32,11 @@ func planNightly(ctx context.Context, chosen options) (*tier, error) {
 	if chosen.story != "" {
 		stories = append(stories, "-ginkgo.focus="+chosen.story)
 	}
-	for _, step := range onAPIServer() {
-		step.race = true
-		result.steps = append(result.steps, step)
-	}
+	release := onAPIServer()
+	release.race = true
 	nodes := endToEnd("all stories on real nodes", nightLimit, onNodes, stories...)
 	nodes.story = chosen.story
-	result.steps = append(result.steps, nodes)
+	result.steps = append(result.steps, release, nodes)
 	// Benches print their goals with their measurements, and fail only if they could measure nothing.
 	for _, target := range []string{"fuzz", "bench", "bench-data", "bench-vip", "bench-pivot"} {
 		result.steps = append(result.steps, step{

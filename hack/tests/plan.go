@@ -77,12 +77,10 @@ var (
 		"./internal/guard",
 	}
 
-	// withRelease are stories with whole managers, the plugin and the real programs of Cluster API. The suites of
-	// controllers run the same code with the race detector on every change, and these run with it in the nightly tier.
-	withRelease = []string{"./test/integration", "./test/plugin", "./test/rbac", "./test/upgrade"}
-
-	// withMoves are moves between API servers by clusterctl, with BMO on both sides.
-	withMoves = "./test/move"
+	// withRelease are stories with whole managers, the plugin and the real programs of Cluster API, and moves by clusterctl
+	// with BMO on both sides. The suites of controllers run the same code with the race detector on every change, and
+	// these run with it in the nightly tier.
+	withRelease = []string{"./test/integration", "./test/move", "./test/plugin", "./test/rbac", "./test/upgrade"}
 
 	// onNodes are the packages with the stories on real nodes, and with the specs of Cluster API.
 	onNodes = []string{"./test/e2e", "./test/e2e/clusterapi"}
@@ -133,7 +131,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	var plain, raced, lab []string
 	for _, path := range packages {
 		switch {
-		case matches(path, ofProject), matches(path, withRelease), path == withMoves, matches(path, onNodes):
+		case matches(path, ofProject), matches(path, withRelease), matches(path, onNodes):
 		case slices.Contains(withKeepalived, path):
 		case matches(path, labItself):
 			lab = append(lab, path)
@@ -174,32 +172,29 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the stories with the label spine, and beside them the release and the moves on API servers. Nodes use
-// all processors of a small machine while they start, and few of them otherwise, so they go before the steps beside
-// them. The spine has one control-plane node, the nightly tier three. It runs nothing else if the user chose stories.
+// planE2E runs the stories with the label spine, and beside them the release on API servers. Nodes use all processors of
+// a small machine while they start, and few of them otherwise, so they go before the step beside them. The spine has one
+// control-plane node, the nightly tier three. It runs nothing else if the user chose stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		stories := endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)
 		stories.story = chosen.story
 		return &tier{name: "e2e", steps: []step{stories}}
 	}
-	steps := []step{endToEnd("the spine on real nodes", spineLimit, onNodes[:1],
-		"-ginkgo.label-filter=spine", "-e2e.control-planes=1")}
-	for _, step := range onAPIServer() {
-		step.beside, step.nice = true, besideNodes
-		steps = append(steps, step)
-	}
-	return &tier{name: "e2e", steps: steps}
+	spine := endToEnd("the spine on real nodes", spineLimit, onNodes[:1],
+		"-ginkgo.label-filter=spine", "-e2e.control-planes=1")
+	release := onAPIServer()
+	release.beside, release.nice = true, besideNodes
+	return &tier{name: "e2e", steps: []step{spine, release}}
 }
 
-// onAPIServer returns the steps without nodes.
-func onAPIServer() []step {
-	return []step{{
-		name: "the release on an API server", packages: slices.Clone(withRelease), parallel: 2, timeout: stepLimit,
+// onAPIServer returns the step without nodes. Each of its longest packages runs several API servers, so two packages at
+// the same time keep two processors busy.
+func onAPIServer() step {
+	return step{
+		name: "the release on API servers", packages: slices.Clone(withRelease), parallel: 2, timeout: stepLimit,
 		environment: roomy(),
-	}, {
-		name: "moves by clusterctl with BMO", packages: []string{withMoves}, timeout: stepLimit, environment: roomy(),
-	}}
+	}
 }
 
 // endToEnd returns a step with stories on real nodes, one package after the other. Ginkgo ends a suite at its time

@@ -195,13 +195,12 @@ func TestEveryPackageIsInOneStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onAPIServer := append([]string{"./test/move"}, withRelease...)
 	except := func(is func(string) bool) []string { return slices.DeleteFunc(slices.Clone(packages), is) }
 	isOfProject := func(path string) bool { return matches(path, ofProject) }
 	checks := except(func(path string) bool { return !isOfProject(path) })
 	for tier, elsewhere := range map[string][]string{
-		"checks": except(isOfProject), "test": slices.Concat(checks, onAPIServer, onNodes), "nightly": nil,
-		"e2e": except(func(path string) bool { return slices.Contains(onAPIServer, path) || path == onNodes[0] }),
+		"checks": except(isOfProject), "test": slices.Concat(checks, withRelease, onNodes), "nightly": nil,
+		"e2e": except(func(path string) bool { return slices.Contains(withRelease, path) || path == onNodes[0] }),
 	} {
 		planned, err := plan(t.Context(), tier, options{})
 		if err != nil {

@@ -23,9 +23,9 @@ const longLine = 16 << 20
 const (
 	// lowestPriority is the nice value of steps that use only what the steps beside them do not need.
 	lowestPriority = 19
-	// besideNodes is the nice value of steps beside nodes. While all need the processors, each of these steps gets a third
-	// of the time of a node: enough to answer within the time limits of its tests.
-	besideNodes = 5
+	// besideNodes is the nice value of the step beside nodes. While both need the processors, the step gets two thirds of
+	// the time of a node: enough to answer within the time limits of its tests.
+	besideNodes = 2
 )
 
 // killAfter is the time for tests to clean up after an interrupt.

@@ -104,6 +104,7 @@ func newManager(restConfig *rest.Config, settings *Flags) (ctrl.Manager, error) 
 		Metrics:                       *metricsOptions,
 		Cache:                         cacheOptions(settings),
 		NewCache:                      newCache,
+		MapperProvider:                newMapper,
 		Client:                        clientOptions(),
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port:     settings.WebhookPort,

@@ -72,7 +72,7 @@ func TestTheMessageCountsAllHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "2 hosts: 1 claimed, 1 paused"; choice.Host != nil || choice.Message != want {
+	if want := "2 hosts: 1 claimed, 1 paused (b: remove annotation baremetalhost.metal3.io/paused)"; choice.Host != nil || choice.Message != want {
 		t.Errorf("got %+v, want none and %q", choice, want)
 	}
 }

@@ -212,7 +212,7 @@ func forHosts(name string, operation admissionregistrationv1.OperationType,
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-		TimeoutSeconds:          ptr.To[int32](5),
+		TimeoutSeconds:          ptr.To[int32](10),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{operation},
 			Rule: admissionregistrationv1.Rule{
