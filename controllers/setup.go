@@ -98,7 +98,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Recorder: recorder(mgr, "hostsweep"),
 		Hosts:    hosts,
 	}
-	if err := sweep.SetupWithManager(ctx, mgr, concurrency(1)); err != nil {
+	if err := sweep.SetupWithManager(ctx, mgr, limits(1)); err != nil {
 		return err
 	}
 	moving := hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader())
@@ -113,7 +113,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 		Departures: departure.New(mgr.GetClient()),
 	}
-	if err := moves.SetupWithManager(mgr, concurrency(hostMoves)); err != nil {
+	if err := moves.SetupWithManager(mgr, limits(hostMoves)); err != nil {
 		return err
 	}
 	if err := setupMoveLabels(ctx, mgr, options); err != nil {
@@ -128,7 +128,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Hosts:       hosts,
 		WatchFilter: options.WatchFilter,
 	}
-	if err := templates.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3MachineTemplate)); err != nil {
+	if err := templates.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3MachineTemplate)); err != nil {
 		return err
 	}
 	if err := setupData(ctx, mgr, options); err != nil {
@@ -139,7 +139,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	machines := newMachines(mgr, moving, options)
 	sources := metal3machine.Sources{Offered: offered, Clusters: options.Clusters}
-	return machines.SetupWithManager(ctx, mgr, sources, concurrency(options.Concurrency.Metal3Machine))
+	return machines.SetupWithManager(ctx, mgr, sources, limits(options.Concurrency.Metal3Machine))
 }
 
 // setupMoveLabels registers the controllers that label the CRDs of BMO and Secrets without an owner.
@@ -148,14 +148,14 @@ func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) err
 		return nil
 	}
 	definitions := &movelabel.Reconciler{Client: mgr.GetClient(), Recorder: recorder(mgr, "movelabel")}
-	if err := definitions.SetupWithManager(mgr, concurrency(1)); err != nil {
+	if err := definitions.SetupWithManager(mgr, limits(1)); err != nil {
 		return err
 	}
 	named := &movesecret.Reconciler{
 		Client: mgr.GetClient(), Recorder: recorder(mgr, "movesecret"), Cached: mgr.GetCache(),
 		WatchFilter: options.WatchFilter,
 	}
-	return named.SetupWithManager(ctx, mgr, concurrency(1))
+	return named.SetupWithManager(ctx, mgr, limits(1))
 }
 
 func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
@@ -181,7 +181,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Handover:   handover.New(mgr.GetClient()),
 		Departures: departure.New(mgr.GetClient()),
 	}
-	return clusters.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Cluster))
+	return clusters.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3Cluster))
 }
 
 // setupData registers the controllers of data templates.
@@ -196,7 +196,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		Data:        data,
 		WatchFilter: options.WatchFilter,
 	}
-	if err := templates.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3DataTemplate)); err != nil {
+	if err := templates.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3DataTemplate)); err != nil {
 		return err
 	}
 	claims := &metal3dataclaim.Reconciler{
@@ -206,7 +206,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		Live:        mgr.GetAPIReader(),
 		WatchFilter: options.WatchFilter,
 	}
-	if err := claims.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3DataTemplate)); err != nil {
+	if err := claims.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3DataTemplate)); err != nil {
 		return err
 	}
 	rendered := &metal3data.Reconciler{
@@ -222,7 +222,7 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := rendered.RegisterMetrics(); err != nil {
 		return fmt.Errorf("registering metrics of data: %w", err)
 	}
-	return rendered.SetupWithManager(ctx, mgr, concurrency(options.Concurrency.Metal3Data))
+	return rendered.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3Data))
 }
 
 func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
@@ -241,7 +241,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 		Live:          mgr.GetAPIReader(),
 		WatchFilter:   options.WatchFilter,
 	}
-	return remediations.SetupWithManager(ctx, mgr, options.Clusters, concurrency(options.Concurrency.Metal3Remediation))
+	return remediations.SetupWithManager(ctx, mgr, options.Clusters, limits(options.Concurrency.Metal3Remediation))
 }
 
 func newMachines(mgr ctrl.Manager, hosts *hostmove.Store, options Options) *metal3machine.Reconciler {
@@ -265,6 +265,6 @@ func recorder(mgr ctrl.Manager, controller string) events.EventRecorder {
 	return flow.NewRecorder(mgr.GetEventRecorder(controller))
 }
 
-func concurrency(workers int) controller.Options {
-	return controller.Options{MaxConcurrentReconciles: workers}
+func limits(workers int) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: flow.NewLimiter()}
 }

@@ -11,7 +11,11 @@ type Operator struct {
 	// Name is the name of the program in a message.
 	Name string
 
-	// Pods are the pods of the program on all nodes.
+	// Namespace is the one that releases of the program are installed in.
+	Namespace string
+
+	// Pods are the pods with the label of the program, in all namespaces. If some are in Namespace, only these count: the
+	// users of other namespaces may give any pod that label.
 	Pods []corev1.Pod
 }
 
@@ -48,8 +52,10 @@ func IsReady(node *corev1.Node) bool {
 // A node may run a pod if it is schedulable, if the pod tolerates its taints, and if it has the labels of the
 // nodeSelector. Affinity and free capacity are not compared.
 func (o Operator) survives(node string, nodes []ManagementNode) bool {
+	installed := slices.ContainsFunc(o.Pods, o.isInstalled)
 	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(pod corev1.Pod) bool {
-		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		return installed && !o.isInstalled(pod) ||
+			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})
 	return len(pods) == 0 || slices.ContainsFunc(nodes, func(other ManagementNode) bool {
 		return other.Node.Name != node && other.isReady() && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
@@ -57,6 +63,8 @@ func (o Operator) survives(node string, nodes []ManagementNode) bool {
 		})
 	})
 }
+
+func (o Operator) isInstalled(pod corev1.Pod) bool { return pod.Namespace == o.Namespace }
 
 func runsOn(pod *corev1.Pod, node *corev1.Node) bool {
 	return pod.Spec.NodeName == node.Name && pod.DeletionTimestamp.IsZero() &&

@@ -35,7 +35,7 @@ func TestProtectOperators(t *testing.T) {
 
 	type podEdit = func(*corev1.Pod)
 	pod := func(on string, edits ...podEdit) corev1.Pod {
-		made := corev1.Pod{Spec: corev1.PodSpec{NodeName: on}}
+		made := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bmo"}, Spec: corev1.PodSpec{NodeName: on}}
 		made.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		for _, edit := range edits {
 			edit(&made)
@@ -48,6 +48,7 @@ func TestProtectOperators(t *testing.T) {
 	selecting := func(labels map[string]string) podEdit { return func(p *corev1.Pod) { p.Spec.NodeSelector = labels } }
 	broken := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time} }
+	elsewhere := func(p *corev1.Pod) { p.Namespace = "tenant" }
 	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 
 	type nodes = []remediation.ManagementNode
@@ -76,6 +77,8 @@ func TestProtectOperators(t *testing.T) {
 		"preferred":          {"the taint is a preference", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}))}, pods{pod("w-0")}, true},
 		"evicts":             {"the pod would be deleted", nodes{node("w-0"), node("w-1", tainted(corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute}))}, pods{pod("w-0")}, false},
 		"ended pod":          {"an ended pod does not count", nodes{node("w-0")}, pods{pod("w-0", ended)}, true},
+		"decoy":              {"a user labelled a pod like BMO", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0"), pod("w-1", elsewhere)}, false},
+		"other namespace":    {"BMO is installed in another namespace", nodes{node("w-0"), node("w-1", cordoned)}, pods{pod("w-0", elsewhere), pod("w-1", elsewhere)}, true},
 		"none":               {"BMO runs outside of the cluster", nodes{node("w-0")}, nil, true},
 		"of another cluster": {"the nodes of another cluster are not read", nil, nil, true},
 	}
@@ -83,7 +86,7 @@ func TestProtectOperators(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := remediation.Protect(remediation.Surroundings{
 				Host: "host", Node: "w-0", Management: tc.nodes,
-				Operators: []remediation.Operator{{Name: "the manager"}, {Name: "the Baremetal Operator", Pods: tc.pods}},
+				Operators: []remediation.Operator{{Name: "the manager"}, {Name: "the Baremetal Operator", Namespace: "bmo", Pods: tc.pods}},
 			})
 			if got.IsDone() != tc.goes {
 				t.Fatalf("%s: got %+v", tc.reason, got)

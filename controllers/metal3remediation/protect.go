@@ -16,11 +16,11 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
-// operators are the programs that power hosts on, and the labels of their pods. Releases of BMO since 0.5 have the
-// first one, and the releases of this provider the second one.
-var operators = []struct{ name, label, value string }{
-	{"the Baremetal Operator", "webhook", "metal3-io-v1alpha1-baremetalhost"},
-	{"this manager", "cluster.x-k8s.io/provider", "infrastructure-metal3"},
+// operators are the programs that power hosts on, with the namespaces of their releases and the labels of their pods.
+// Releases of BMO since 0.5 have the first label, and the releases of this provider the second one.
+var operators = []struct{ name, namespace, label, value string }{
+	{"the Baremetal Operator", "baremetal-operator-system", "webhook", "metal3-io-v1alpha1-baremetalhost"},
+	{"this manager", "capm3-system", "cluster.x-k8s.io/provider", "infrastructure-metal3"},
 }
 
 // protectTry protects, and stops the timeout of a try meanwhile. The timeout of a try whose host is powered on again
@@ -76,7 +76,9 @@ func (r *Reconciler) readManagement(ctx context.Context, s *scope, around *remed
 		if err := r.Live.List(ctx, &pods, client.MatchingLabels{operator.label: operator.value}); err != nil {
 			return fmt.Errorf("listing the pods of %s: %w", operator.name, err)
 		}
-		around.Operators = append(around.Operators, remediation.Operator{Name: operator.name, Pods: pods.Items})
+		around.Operators = append(around.Operators, remediation.Operator{
+			Name: operator.name, Namespace: operator.namespace, Pods: pods.Items,
+		})
 	}
 	return nil
 }

@@ -3,12 +3,10 @@ package metal3remediation
 import (
 	"context"
 	"fmt"
-	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
@@ -23,17 +21,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/remediation"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
-
-// minRetryDelay and maxRetryDelay are the times until the retries after the first and after many errors. An error of a
-// stage drops the timers of other stages, such as the timeout of a try, so maxRetryDelay must not be much longer.
-const (
-	minRetryDelay = 5 * time.Millisecond
-	maxRetryDelay = time.Minute
-)
-
-func retryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](minRetryDelay, maxRetryDelay)
-}
 
 // machineIndex finds Metal3Remediations by the name of their Machine.
 const machineIndex = "machine"
@@ -57,7 +44,6 @@ func (r *Reconciler) SetupWithManager(
 	if err != nil {
 		return fmt.Errorf("mapping Clusters to Metal3Remediations: %w", err)
 	}
-	options.RateLimiter = retryLimiter()
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.Metal3Remediation{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).

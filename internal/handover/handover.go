@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,19 +38,29 @@ type Notice struct {
 	client client.Client
 
 	mutex sync.Mutex
-	// written is the last written value, by clusterID.
-	written map[string]bool
+	// written holds the last written value by clusterID.
+	written map[string]written
 }
 
-// New returns a notice that writes with a client without a cache for ConfigMaps.
-func New(c client.Client) *Notice { return &Notice{client: c, written: map[string]bool{}} }
+// written is a value and the time of its write.
+type written struct {
+	handedOver bool
+	at         time.Time
+}
 
-// Tell writes whether a cluster is handed over, if the value differs from the last one. It returns an error if the API
-// server refuses the write, and nil if there is no ConfigMap.
+// repeatAfter is the time after which Tell writes the same value again. A ConfigMap that was replaced may lack it.
+const repeatAfter = 5 * time.Minute
+
+// New returns a notice that writes with a client without a cache for ConfigMaps.
+func New(c client.Client) *Notice { return &Notice{client: c, written: map[string]written{}} }
+
+// Tell writes whether a cluster is handed over, unless it wrote the same value in the last minutes. It returns an error
+// if the API server refuses the write, and nil if there is no ConfigMap.
 func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if written, known := n.written[clusterID]; known && written == handedOver {
+	last, known := n.written[clusterID]
+	if known && last.handedOver == handedOver && time.Since(last.at) < repeatAfter {
 		return nil
 	}
 	// Null removes a key.
@@ -67,10 +78,11 @@ func (n *Notice) Tell(ctx context.Context, clusterID string, handedOver bool) er
 	switch {
 	case apierrors.IsNotFound(err):
 		// An Ironic that is installed later must get the value.
+		delete(n.written, clusterID)
 		return nil
 	case err != nil:
 		return fmt.Errorf("writing the handover of cluster %s: %w", clusterID, err)
 	}
-	n.written[clusterID] = handedOver
+	n.written[clusterID] = written{handedOver, time.Now()}
 	return nil
 }

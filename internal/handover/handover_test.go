@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -68,6 +71,57 @@ func TestTell(t *testing.T) {
 			t.Errorf("step %d: %d writes, want %d; -want +got:\n%s", step, s.writes, tc.writes, diff)
 		}
 	}
+}
+
+// TestTellAgain replaces the ConfigMap by one that has other data than the last write.
+func TestTellAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(notice(map[string]string{"c1": "true"}))
+		n := handover.New(s.client)
+		tell := func(handedOver bool) {
+			t.Helper()
+			if err := n.Tell(t.Context(), "c1", handedOver); err != nil {
+				t.Fatal(err)
+			}
+		}
+		replace := func(data map[string]string) {
+			t.Helper()
+			if err := s.client.Delete(t.Context(), notice(nil)); err != nil {
+				t.Fatal(err)
+			}
+			if data == nil {
+				return
+			}
+			if err := s.client.Create(t.Context(), notice(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(reason string, data map[string]string) {
+			t.Helper()
+			stored := notice(nil)
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(data, stored.Data, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", reason, diff)
+			}
+		}
+
+		tell(false)
+		replace(nil)
+		tell(true)
+		if err := s.client.Create(t.Context(), notice(map[string]string{"c1": "true"})); err != nil {
+			t.Fatal(err)
+		}
+		tell(false)
+		want("the ConfigMap was missing in between, so the earlier value may be outdated", nil)
+
+		tell(true)
+		replace(map[string]string{"other": "true"})
+		time.Sleep(10 * time.Minute)
+		tell(true)
+		want("the ConfigMap was replaced", map[string]string{"other": "true", "c1": "true"})
+	})
 }
 
 // TestTellBeforeTheConfigMapExists installs Ironic after the cluster was handed over.
