@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +24,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
+
+// bmoLabel is the label that the Baremetal Operator (BMO) sets on all Secrets that it reads.
+const bmoLabel = "environment.metal3.io"
 
 // Keeper manages the Secrets of endpoints. All fields are required.
 type Keeper struct {
@@ -43,8 +48,8 @@ type content struct {
 	name string
 	data map[string][]byte
 
-	// unowned is the error if the API server refuses the owner of the Secret. Nil if it did not refuse.
-	unowned error
+	// secret is the Secret that the user named. Nil if none is named.
+	secret *corev1.Secret
 }
 
 // UnownedError is the error for Secrets of the user that the Metal3Cluster may not own. Their values are used all the
@@ -117,11 +122,11 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 		return Material{}, err
 	}
 	found := content{name: current.Name, data: current.Data}
-	givenCredentials, err := k.given(ctx, owner, cluster, reference{spec.CredentialsRef, "credentialsRef"})
+	givenCredentials, err := k.given(ctx, owner.Namespace, cluster, reference{spec.CredentialsRef, "credentialsRef"})
 	if err != nil {
 		return Material{}, err
 	}
-	givenCertificates, err := k.given(ctx, owner, cluster, reference{spec.TLSRef, "tlsRef"})
+	givenCertificates, err := k.given(ctx, owner.Namespace, cluster, reference{spec.TLSRef, "tlsRef"})
 	if err != nil {
 		return Material{}, err
 	}
@@ -134,11 +139,15 @@ func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, clust
 		return Material{}, err
 	}
 	maps.Copy(credentials, certificates)
+	unowned, err := k.ownGiven(ctx, owner, cluster, givenCredentials, givenCertificates)
+	if err != nil {
+		return Material{}, err
+	}
 	if err := k.store(ctx, current, owner, cluster, credentials); err != nil {
 		return Material{}, err
 	}
 	material, err := Read(credentials)
-	if unowned := errors.Join(givenCredentials.unowned, givenCertificates.unowned); err == nil && unowned != nil {
+	if err == nil && unowned != nil {
 		err = &UnownedError{Cause: unowned}
 	}
 	return material, err
@@ -160,7 +169,7 @@ func (k *Keeper) stored(ctx context.Context, namespace, cluster string) (*corev1
 	return secret, nil
 }
 
-// current reads the Secret of the cluster, and refuses that of another owner.
+// current reads the Secret of the cluster, and refuses that of another owner and one that BMO uses.
 func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
 	secret, err := k.stored(ctx, owner.Namespace, cluster)
 	if err != nil {
@@ -169,6 +178,9 @@ func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, clus
 	if other := metav1.GetControllerOf(secret); other != nil && other.UID != owner.UID {
 		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s requires this name: remove the Secret",
 			secret.Name, other.Kind, other.Name, owner.Name)
+	} else if use := useOfBMO(secret); other == nil && use != "" {
+		return nil, problemf("Secret %s %s, but Metal3Cluster %s requires this name: give the Secret of the host another "+
+			"name", secret.Name, use, owner.Name)
 	}
 	return secret, nil
 }
@@ -179,32 +191,64 @@ type reference struct {
 	field string
 }
 
-// given reads a Secret that the user named, and adds the owner with which it moves with the cluster.
-func (k *Keeper) given(
-	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, from reference,
-) (content, error) {
+// given reads a Secret that the user named. It refuses a Secret that BMO uses: a user who may not read the credentials
+// of a BMC could otherwise send them to a VIP.
+func (k *Keeper) given(ctx context.Context, namespace, cluster string, from reference) (content, error) {
 	if from.LocalObjectReference == nil || from.Name == "" || from.Name == Name(cluster) {
 		return content{}, nil
 	}
 	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: from.Name}, secret)
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: from.Name}, secret)
 	if apierrors.IsNotFound(err) {
 		return content{}, &absence{from.Name, from.field}
 	}
 	if err != nil {
 		return content{}, fmt.Errorf("reading Secret %s: %w", from.Name, err)
 	}
-	result := content{name: from.Name, data: secret.Data}
+	if use := useOfBMO(secret); use != "" {
+		return content{}, problemf("Secret %s, which spec.ironic.%s names, %s: name a Secret that the Baremetal Operator "+
+			"does not use", from.Name, from.field, use)
+	}
+	result := content{name: from.Name, data: secret.Data, secret: secret}
 	if result.data == nil {
 		result.data = map[string][]byte{}
 	}
-	if lacksOwner(secret.OwnerReferences, owner.UID) {
-		err = k.own(ctx, secret, owner, cluster)
+	return result, nil
+}
+
+// useOfBMO returns the mark of a Secret that BMO uses, empty if there is none. BMO sets the host as an owner of the
+// credentials of its BMC, and the label on all Secrets that it reads.
+func useOfBMO(secret *corev1.Secret) string {
+	for _, owner := range secret.OwnerReferences {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if owner.Kind == "BareMetalHost" && group == bmov1alpha1.GroupVersion.Group {
+			return "is owned by BareMetalHost " + owner.Name
+		}
 	}
-	if apierrors.IsForbidden(err) {
-		result.unowned, err = err, nil
+	if metav1.HasLabel(secret.ObjectMeta, bmoLabel) {
+		return "has the label " + bmoLabel
 	}
-	return result, err
+	return ""
+}
+
+// ownGiven adds the owner with which the Secrets of the user move with the cluster. Their values must be valid: the
+// garbage collector deletes such a Secret with its last owner. Unowned is the error of an API server that refuses the
+// owner.
+func (k *Keeper) ownGiven(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, given ...content,
+) (unowned, err error) {
+	given = slices.CompactFunc(given, func(a, b content) bool { return a.name == b.name })
+	for _, from := range given {
+		if from.secret == nil || !lacksOwner(from.secret.OwnerReferences, owner.UID) {
+			continue
+		}
+		err := k.own(ctx, from.secret, owner, cluster)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		unowned = errors.Join(unowned, err)
+	}
+	return unowned, nil
 }
 
 // lacksOwner returns true if a Metal3Cluster must become an owner of a Secret that it names. The first row that matches

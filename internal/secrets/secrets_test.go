@@ -414,6 +414,10 @@ func TestPreviousUserStaysValid(t *testing.T) {
 
 func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 	data := generated(t)
+	ofHost := secret("mine", data)
+	build.OwnedBy(build.Host("rack-1", build.InNamespace(namespace)))(ofHost)
+	labelled := secret("mine", data)
+	labelled.Labels = map[string]string{bmoLabel: "baremetal"}
 	cases := map[string]struct {
 		reason string
 		secret *corev1.Secret
@@ -429,6 +433,14 @@ func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 		"Half": {
 			"half of it", secret("mine", pick(data, PasswordKey, CertificateKey)),
 			outcome.Blocked(infrav1.IronicSecretInvalidReason, "lacks"),
+		},
+		"OfHost": {
+			"the user could read the password of the BMC", ofHost, outcome.Blocked(infrav1.IronicSecretInvalidReason,
+				"is owned by BareMetalHost rack-1: name a Secret that the Baremetal Operator does not use"),
+		},
+		"LabelOfBMO": {
+			"the Secret has lost its owner", labelled, outcome.Blocked(infrav1.IronicSecretInvalidReason,
+				"has the label environment.metal3.io: name a Secret that the Baremetal Operator does not use"),
 		},
 	}
 	for name, tc := range cases {
@@ -451,6 +463,9 @@ func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 					!strings.Contains(got.Message, message) || !strings.Contains(got.Message, field) {
 					t.Errorf("%s: got %+v, want %+v", tc.reason, got, tc.want)
 				}
+				if *w.writes != 0 {
+					t.Errorf("%s: %d writes, want no copy and no owner", tc.reason, *w.writes)
+				}
 			})
 		}
 	}
@@ -471,9 +486,28 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	if _, got := w.ensure(t); !got.IsBlocked() || !strings.Contains(got.Message, "belongs to Cluster other") {
 		t.Errorf("got %+v, want that the name is taken", got)
 	}
+	ofHost := secret("cluster-ironic", pick(generated(t), UsernameKey, PasswordKey))
+	build.OwnedBy(build.Host("cluster", build.InNamespace(namespace)))(ofHost)
+	ofHost.OwnerReferences[0].Controller = nil
+	w = newWorld(t, ofHost)
+	if _, got := w.ensure(t); !got.IsBlocked() || !strings.Contains(got.Message, "is owned by BareMetalHost cluster") ||
+		*w.writes != 0 {
+		t.Errorf("got %+v after %d writes, want that the credentials of a BMC are not used", got, *w.writes)
+	}
 	w = newWorld(t)
 	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "cluster-ironic"}
 	w.complete(t)
+}
+
+// TestOneSecretForBothReferences has one write for the owner of a Secret that is read twice.
+func TestOneSecretForBothReferences(t *testing.T) {
+	w := newWorld(t, secret("mine", generated(t)))
+	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
+	w.owner.Spec.Ironic.TLSRef = &corev1.LocalObjectReference{Name: "mine"}
+	w.complete(t)
+	if owners := w.stored(t, "mine").OwnerReferences; len(owners) != 1 || *w.writes != 2 {
+		t.Errorf("%d writes, want one of each Secret; owners: %v", *w.writes, owners)
+	}
 }
 
 // TestOwnersDoNotBlock has an API server that refuses blockOwnerDeletion without permission for finalizers of the
@@ -529,6 +563,10 @@ func TestSecretsOfTheUserAreShared(t *testing.T) {
 		},
 		"OtherGroup": {
 			reason: "another group may have a kind with this name", owners: []client.Object{foreign}, want: []types.UID{"alien-uid"},
+			change: func(mine *corev1.Secret) { mine.OwnerReferences[0].APIVersion = "example.com/v1" },
+		},
+		"HostOfOtherGroup": {
+			reason: "it is no host of BMO", owners: []client.Object{build.Host("host")}, want: []types.UID{""},
 			change: func(mine *corev1.Secret) { mine.OwnerReferences[0].APIVersion = "example.com/v1" },
 		},
 		"OtherVersion": {
