@@ -96,7 +96,7 @@ func newClusterCache(ctx context.Context, mgr ctrl.Manager, settings *Flags) (cl
 // CAPM3, the label is on objects of this provider, and need not be on their Cluster.
 func connections(secrets client.Reader, settings *Flags) clustercache.Options {
 	return clustercache.Options{
-		SecretClient:  secrets,
+		SecretClient:  workload.EmbeddedKubeconfigs{Reader: secrets},
 		ClusterFilter: isOurs,
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: cache.TransformStripManagedFields(),

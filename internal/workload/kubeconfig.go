@@ -83,6 +83,10 @@ func validate(kubeconfig []byte, at time.Time) error {
 		// The error may quote the data.
 		return errors.New("is not a kubeconfig")
 	}
+	// ClientConfig would read the files.
+	if err := checkEmbedded(config); err != nil {
+		return err
+	}
 	if config.Contexts[config.CurrentContext] == nil {
 		return errors.New("has no current context")
 	}

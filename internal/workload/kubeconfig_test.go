@@ -24,6 +24,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 	edited := func(old, replaced string) map[string]string {
 		return map[string]string{"value": strings.Replace(build.SilentKubeconfig, old, replaced, 1)}
 	}
+	const here = "kubeconfig_test.go"
 	tried := time.Unix(1_700_000_000, 0)
 	for name, tc := range map[string]struct {
 		secret string
@@ -50,6 +51,30 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 			"cluster-kubeconfig", edited("token: credential", "exec: {apiVersion: client.authentication.k8s.io/v1, command: credential, interactiveMode: Never}"),
 			nil, tried, workload.ErrNoKubeconfig, "requires a credential plugin",
 		},
+		"TokenFile": {
+			"cluster-kubeconfig", edited("token: credential", "tokenFile: "+here),
+			nil, tried, workload.ErrNoKubeconfig, "key value of Secret cluster-kubeconfig has the path of a file in tokenFile, which the manager does not read; embed the content in token. Replace it",
+		},
+		"TokenFileBesideToken": {
+			"cluster-kubeconfig", edited("token: credential", "token: credential, tokenFile: "+here),
+			nil, tried, workload.ErrNoKubeconfig, "in tokenFile",
+		},
+		"TokenFileOfAnotherUser": {
+			"cluster-kubeconfig", edited("users: [", "users: [{name: other, user: {tokenFile: "+here+"}}, "),
+			nil, tried, workload.ErrNoKubeconfig, "in tokenFile",
+		},
+		"CertificateFile": {
+			"cluster-kubeconfig", edited("token: credential", "client-certificate: "+here),
+			nil, tried, workload.ErrNoKubeconfig, "in client-certificate, which the manager does not read; embed the content in client-certificate-data",
+		},
+		"KeyFile": {
+			"cluster-kubeconfig", edited("token: credential", "client-key: "+here),
+			nil, tried, workload.ErrNoKubeconfig, "in client-key, which the manager does not read; embed the content in client-key-data",
+		},
+		"CAFile": {
+			"cluster-kubeconfig", edited("{server", "{certificate-authority: "+here+", server"),
+			nil, tried, workload.ErrNoKubeconfig, "in certificate-authority, which the manager does not read; embed the content in certificate-authority-data",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := &clusters{closed: true, tried: tc.tried}
@@ -66,8 +91,10 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 						t.Errorf("got %v, which is %q", err, other)
 					}
 				}
-				if strings.Contains(err.Error(), "credential\"") || strings.Contains(err.Error(), "token") {
-					t.Errorf("the error has a credential: %v", err)
+				for _, content := range []string{"credential\"", "token:", here} {
+					if strings.Contains(err.Error(), content) {
+						t.Errorf("the error has %q of the kubeconfig: %v", content, err)
+					}
 				}
 			}
 			got := workload.New(cache, own).WaitForAPIServer(t.Context(), named("cluster")).Message
