@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
-	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/conductors"
-	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/drivers"
-	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
-	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
 // MinimumVersion is the oldest supported version of the API of Ironic, and the version of requests. BMO has the same
@@ -40,6 +38,38 @@ type Endpoint struct {
 
 	// Timeout of one request. Zero means 5 seconds.
 	Timeout time.Duration
+}
+
+const (
+	// maxAnswer is the limit of one answer in bytes. The largest answer of an Ironic is a page of nodes: fewer than
+	// 400 bytes for each node with a name of 255 characters.
+	maxAnswer = 1 << 20
+
+	// pageSize is the number of nodes in one answer, which is the default limit of Ironic.
+	pageSize = 1000
+
+	// maxPages and maxNodes are limits of the list of nodes, far more than one Ironic serves.
+	maxPages = 50
+	maxNodes = maxPages * pageSize
+)
+
+// errTooMany is the error for an endpoint with more than maxPages or maxNodes.
+var errTooMany = fmt.Errorf("it lists more than %d nodes, or more than %d pages of nodes", maxNodes, maxPages)
+
+// limited ends answers with an error after maxAnswer. A root user of a node can replace Ironic, and an answer without
+// an end would exhaust the memory of the manager.
+type limited struct {
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request, and limits the answer.
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+	return response, nil
 }
 
 // Client reads from one endpoint.
@@ -66,12 +96,14 @@ func New(endpoint Endpoint) (*Client, error) {
 	}
 	service.HTTPClient = http.Client{
 		Timeout: timeout,
-		Transport: &http.Transport{
+		Transport: limited{&http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
 			// The VIP moves. A kept connection would lead to the previous holder.
 			DisableKeepAlives: true,
-		},
+			// A small compressed answer may be a large one.
+			DisableCompression: true,
+		}},
 		// Credentials are for this endpoint only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
 	}
@@ -117,16 +149,16 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 
 // conductors returns the sorted names of the conductors with drivers.
 func (c *Client) conductors(ctx context.Context) ([]string, error) {
-	page, err := drivers.ListDrivers(c.service, drivers.ListDriversOpts{}).AllPages(ctx)
-	if err != nil {
+	var listed struct {
+		Drivers []struct {
+			Hosts []string `json:"hosts"`
+		} `json:"drivers"`
+	}
+	if err := get(ctx, c.service, "drivers", nil, &listed); err != nil {
 		return nil, fmt.Errorf("listing drivers: %w", err)
 	}
-	listed, err := drivers.ExtractDrivers(page)
-	if err != nil {
-		return nil, fmt.Errorf("reading the drivers: %w", err)
-	}
 	var names []string
-	for _, driver := range listed {
+	for _, driver := range listed.Drivers {
 		names = append(names, driver.Hosts...)
 	}
 	slices.Sort(names)
@@ -136,52 +168,83 @@ func (c *Client) conductors(ctx context.Context) ([]string, error) {
 // terms returns the times at which conductors registered with their database, by name. It is empty if the policy of
 // Ironic hides its conductors.
 func (c *Client) terms(ctx context.Context) (map[string]string, error) {
-	versioned := *c.service
-	versioned.Microversion = MinimumVersion
-	page, err := conductors.List(&versioned, conductors.ListOpts{Detail: true}).AllPages(ctx)
+	var listed struct {
+		Conductors []struct {
+			Hostname  string    `json:"hostname"`
+			CreatedAt time.Time `json:"created_at"`
+		} `json:"conductors"`
+	}
+	err := get(ctx, c.versioned(), "conductors", url.Values{"detail": {"true"}}, &listed)
 	if gophercloud.ResponseCodeIs(err, http.StatusForbidden) || gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing conductors: %w", err)
 	}
-	listed, err := conductors.ExtractConductors(page)
-	if err != nil {
-		return nil, fmt.Errorf("reading the conductors: %w", err)
-	}
 	var terms map[string]string
-	for i := range listed {
-		if listed[i].CreatedAt.IsZero() {
+	for _, conductor := range listed.Conductors {
+		if conductor.CreatedAt.IsZero() {
 			continue
 		}
 		if terms == nil {
 			terms = map[string]string{}
 		}
-		terms[listed[i].Hostname] = listed[i].CreatedAt.UTC().Format(time.RFC3339)
+		terms[conductor.Hostname] = conductor.CreatedAt.UTC().Format(time.RFC3339)
 	}
 	return terms, nil
 }
 
-// nodes returns the states and the UUIDs of all nodes by name. Nodes without a name are not registered by BMO.
+// nodes returns the states and the UUIDs of all nodes by name. Nodes without a name are not registered by BMO. It
+// returns an error for more than maxPages or maxNodes.
 func (c *Client) nodes(ctx context.Context) (states, ids map[string]string, err error) {
+	states, ids = map[string]string{}, map[string]string{}
+	query, seen := url.Values{"fields": {"uuid,name,provision_state"}, "limit": {strconv.Itoa(pageSize)}}, 0
+	for range maxPages {
+		var page struct {
+			Nodes []struct {
+				UUID           string `json:"uuid"`
+				Name           string `json:"name"`
+				ProvisionState string `json:"provision_state"`
+			} `json:"nodes"`
+			Next string `json:"next"`
+		}
+		if err := get(ctx, c.versioned(), "nodes", query, &page); err != nil {
+			return nil, nil, fmt.Errorf("listing nodes: %w", err)
+		}
+		if seen += len(page.Nodes); seen > maxNodes {
+			break
+		}
+		for _, node := range page.Nodes {
+			if node.Name != "" {
+				states[node.Name], ids[node.Name] = node.ProvisionState, node.UUID
+			}
+			// With the marker, requests go to the endpoint also if Next names another server.
+			query.Set("marker", node.UUID)
+		}
+		if page.Next == "" || len(page.Nodes) == 0 {
+			return states, ids, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("listing nodes: %w", errTooMany)
+}
+
+// versioned returns the service with MinimumVersion.
+func (c *Client) versioned() *gophercloud.ServiceClient {
 	versioned := *c.service
 	versioned.Microversion = MinimumVersion
-	states, ids = map[string]string{}, map[string]string{}
-	options := nodes.ListOpts{Fields: []string{"uuid", "name", "provision_state"}}
-	err = nodes.List(&versioned, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		listed, err := nodes.ExtractNodes(page)
-		if err != nil {
-			return false, fmt.Errorf("reading the nodes: %w", err)
-		}
-		for i := range listed {
-			if listed[i].Name != "" {
-				states[listed[i].Name], ids[listed[i].Name] = listed[i].ProvisionState, listed[i].UUID
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	return &versioned
+}
+
+// get decodes the fields of an answer that the client uses. The pages of gophercloud decode an answer several times,
+// with all fields: a page of empty nodes within maxAnswer would take hundreds of megabytes.
+func get(
+	ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values, into any,
+) error {
+	from := service.ServiceURL(collection)
+	if len(query) > 0 {
+		from += "?" + query.Encode()
 	}
-	return states, ids, nil
+	//nolint:bodyclose // The library closes the body when it has decoded the answer.
+	_, err := service.Get(ctx, from, into, nil)
+	return err
 }

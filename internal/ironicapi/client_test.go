@@ -1,6 +1,7 @@
 package ironicapi_test
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -287,6 +288,102 @@ func TestObserveAgain(t *testing.T) {
 	bad := ironicapi.Observation{Answer: ironicapi.Broken}
 	if seen := client.Observe(t.Context(), &bad); seen.Answer != ironicapi.Answers {
 		t.Errorf("Observe repeats a failed observation: %+v", seen)
+	}
+}
+
+// TestLimits observes servers that would exhaust the memory of the manager.
+func TestLimits(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		ironic func(*fake)
+		want   string
+	}{
+		"Endless": {
+			reason: "an answer without an end", ironic: func(f *fake) { f.drivers = endless(http.StatusOK) },
+			want: "more than 1048576 bytes",
+		},
+		"EndlessVersions": {
+			reason: "the library omits the error", ironic: func(f *fake) { f.versions = endless(http.StatusOK) },
+			want: "not that of Ironic",
+		},
+		"EndlessError": {
+			reason: "the library reads the text of an error",
+			ironic: func(f *fake) { f.nodes = endless(http.StatusInternalServerError) }, want: "status 500",
+		},
+		"Bomb": {
+			reason: "a compressed answer is small until it is decompressed",
+			ironic: func(f *fake) { f.drivers = bomb }, want: "not that of Ironic",
+		},
+		"ManyPages": {
+			reason: "pages without an end",
+			ironic: func(f *fake) { f.nodes = say(`{"nodes":[{"uuid":"1","name":"a~b"}],"next":"https://192.0.2.1/"}`) },
+			want:   "more than 50 pages of nodes",
+		},
+		"ManyNodes": {
+			reason: "a server that ignores the limit",
+			ironic: func(f *fake) { f.nodes = say(`{"nodes":[{}` + strings.Repeat(`,{}`, 50_000) + `]}`) },
+			want:   "more than 50000 nodes",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ironic := healthy()
+			tc.ironic(ironic)
+			certificate, authority := identity(t, nil)
+			got := observe(t, ironicapi.Endpoint{
+				URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
+			})
+			if got.Answer != ironicapi.Broken || !strings.Contains(got.Detail, tc.want) {
+				t.Errorf("%s: got %s, %q, want %s with %q", tc.reason, got.Answer, got.Detail, ironicapi.Broken, tc.want)
+			}
+		})
+	}
+}
+
+// endless answers until the client closes the connection.
+func endless(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, err := io.WriteString(w, `{"drivers":[{}`)
+		for err == nil {
+			_, err = io.WriteString(w, strings.Repeat(",{}", 1000))
+		}
+	}
+}
+
+// bomb answers with compressed drivers, also if the client does not accept them.
+func bomb(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	packed := gzip.NewWriter(w)
+	_, _ = io.WriteString(packed, `{"drivers":[`+strings.Repeat(" ", 1<<19)+`]}`)
+	_ = packed.Close()
+}
+
+// TestPages lists nodes that do not fit in one answer.
+func TestPages(t *testing.T) {
+	ironic := healthy()
+	ironic.nodes = func(w http.ResponseWriter, r *http.Request) {
+		switch query := r.URL.Query(); query.Get("marker") {
+		case "":
+			if got, want := query.Encode(), "fields=uuid%2Cname%2Cprovision_state&limit=1000"; got != want {
+				t.Errorf("got the query %s, want %s", got, want)
+			}
+			say(`{"nodes":[{"uuid":"1","name":"a~1"},{"uuid":"2&","name":"a~2"}],"next":"https://192.0.2.1/v1/nodes"}`)(w, r)
+		case "2&":
+			say(`{"nodes":[{"uuid":"3","name":"a~3"}]}`)(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	}
+	certificate, authority := identity(t, nil)
+	got := observe(t, ironicapi.Endpoint{
+		URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
+	})
+	want := map[string]string{"a~1": "1", "a~2": "2&", "a~3": "3"}
+	if diff := cmp.Diff(want, got.IDs); diff != "" {
+		t.Errorf("-want +got (%s):\n%s", got.Detail, diff)
 	}
 }
 

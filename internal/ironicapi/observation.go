@@ -93,7 +93,20 @@ func classify(err error) (Answer, string) {
 	case errors.As(err, &network):
 		return Unreachable, "there is no connection"
 	default:
-		return Broken, "the response is not that of Ironic"
+		return Broken, problemOf(err)
+	}
+}
+
+// problemOf returns what is wrong with an answer.
+func problemOf(err error) string {
+	var large *http.MaxBytesError
+	switch {
+	case errors.Is(err, errTooMany):
+		return errTooMany.Error()
+	case errors.As(err, &large):
+		return fmt.Sprintf("an answer has more than %d bytes, the limit", large.Limit)
+	default:
+		return "the response is not that of Ironic"
 	}
 }
 
