@@ -309,9 +309,9 @@ func TestSummary(t *testing.T) {
 		},
 	}
 	first := map[host.Reason]*bmov1alpha1.BareMetalHost{
-		host.InError:  build.Host("broken"),
-		host.Paused:   build.Host("rack-5", build.Paused("me")),
-		host.Detached: build.Host("rack-6", annotated(bmov1alpha1.DetachedAnnotation, "")),
+		host.InError:   build.Host("broken"),
+		host.Paused:    build.Host("rack-5", build.Paused("me")),
+		host.Detached:  build.Host("rack-6", annotated(bmov1alpha1.DetachedAnnotation, "")),
 		host.Unhealthy: build.Host("rack-4", annotated(infrav1.DeprecatedUnhealthyAnnotation, "")),
 	}
 	for name, tc := range cases {

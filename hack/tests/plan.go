@@ -77,9 +77,9 @@ var (
 		"./internal/guard",
 	}
 
-	// withRelease are stories with whole managers, the plugin and the real programs of Cluster API, and moves by clusterctl
-	// with BMO on both sides. The suites of controllers run the same code with the race detector on every change, and
-	// these run with it in the nightly tier.
+	// withRelease are stories with whole managers, the plugin and the real programs of Cluster API, and moves by
+	// clusterctl with BMO on both sides. The suites of controllers run the same code with the race detector on every
+	// change, and these run with it in the nightly tier.
 	withRelease = []string{"./test/integration", "./test/move", "./test/plugin", "./test/rbac", "./test/upgrade"}
 
 	// onNodes are the packages with the stories on real nodes, and with the specs of Cluster API.
@@ -172,9 +172,9 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 	return result, nil
 }
 
-// planE2E runs the stories with the label spine, and beside them the release on API servers. Nodes use all processors of
-// a small machine while they start, and few of them otherwise, so they go before the step beside them. The spine has one
-// control-plane node, the nightly tier three. It runs nothing else if the user chose stories.
+// planE2E runs the stories with the label spine, and beside them the release on API servers. Nodes use all processors
+// of a small machine while they start, and few of them otherwise, so they go before the step beside them. The spine has
+// one control-plane node, the nightly tier three. It runs nothing else if the user chose stories.
 func planE2E(chosen options) *tier {
 	if chosen.story != "" {
 		stories := endToEnd("stories on real nodes", spineLimit, onNodes, "-ginkgo.focus="+chosen.story)

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper remembers the resource of a kind in one version, which never changes. The mapper of controller-runtime searches
-// all resources for each answer, and the client asks it before each write.
+// mapper remembers the resource of a kind in one version, which never changes. The mapper of controller-runtime
+// searches all resources for each answer, and the client asks it before each write.
 type mapper struct {
 	meta.RESTMapper
 	mappings sync.Map // *meta.RESTMapping by schema.GroupVersionKind

@@ -118,7 +118,7 @@ func TestTellAgain(t *testing.T) {
 
 		tell(true)
 		replace(map[string]string{"other": "true"})
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		tell(true)
 		want("the ConfigMap was replaced", map[string]string{"other": "true", "c1": "true"})
 	})
