@@ -37,10 +37,14 @@ func epochIn(object metav1.Object, annotation string) Epoch {
 	return parseEpoch(object.GetAnnotations()[annotation])
 }
 
+// epochBits is the size of the largest epoch. Anyone may write one in the workload cluster, and a larger one would
+// overflow after the next moves.
+const epochBits = 48
+
 // parseEpoch parses an epoch. It returns 0 for an invalid one.
 func parseEpoch(text string) Epoch {
-	epoch, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || epoch < 0 {
+	epoch, err := strconv.ParseUint(text, 10, epochBits)
+	if err != nil {
 		return 0
 	}
 	return Epoch(epoch)

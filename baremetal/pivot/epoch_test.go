@@ -12,7 +12,7 @@ import (
 )
 
 func TestEpochOf(t *testing.T) {
-	for value, want := range map[string]pivot.Epoch{"": 0, "7": 7, "-3": 0, "seven": 0, "7.5": 0} {
+	for value, want := range map[string]pivot.Epoch{"": 0, "7": 7, "-3": 0, "seven": 0, "7.5": 0, "9223372036854775807": 0} {
 		host := claimed()
 		host.Annotations[infrav1.MoveEpochAnnotation] = value
 		if got := pivot.EpochOf(host); got != want {

@@ -89,7 +89,7 @@ var (
 // stepLimit is the time limit of a test binary without nodes, spineLimit that of stories on nodes on every change, and
 // nightLimit that of all stories or specs of a package on nodes.
 const (
-	stepLimit  = 20 * time.Minute
+	stepLimit  = 40 * time.Minute
 	spineLimit = 85 * time.Minute
 	nightLimit = 150 * time.Minute
 )

@@ -3,7 +3,7 @@ package metrics
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,9 +15,6 @@ import (
 
 // timeout limits the cached reads of one scrape.
 const timeout = 5 * time.Second
-
-// separator separates the values of labels in a key. No value contains it.
-const separator = "\x00"
 
 // Gauge is the number of objects by their namespace and other labels.
 type Gauge struct {
@@ -84,16 +81,25 @@ func (c collector) Collect(samples chan<- prometheus.Metric) {
 		if err != nil {
 			continue
 		}
-		for key, number := range counts {
-			samples <- prometheus.MustNewConstMetric(c.descriptions[i], prometheus.GaugeValue, float64(number),
-				strings.Split(key, separator)...)
+		for _, counted := range counts {
+			sample, err := prometheus.NewConstMetric(c.descriptions[i], prometheus.GaugeValue, float64(counted.number),
+				counted.labels...)
+			if err == nil { // Prometheus accepts only UTF-8.
+				samples <- sample
+			}
 		}
 	}
 }
 
+// counted is the number of objects with the same values of labels.
+type counted struct {
+	labels []string
+	number int
+}
+
 // count returns the number of objects for each combination of labels.
-func (c collector) count(ctx context.Context, gauge Gauge) (map[string]int, error) {
-	counts := map[string]int{}
+func (c collector) count(ctx context.Context, gauge Gauge) (map[string]counted, error) {
+	counts := map[string]counted{}
 	for _, list := range gauge.Lists() {
 		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
@@ -104,7 +110,9 @@ func (c collector) count(ctx context.Context, gauge Gauge) (map[string]int, erro
 				return nil
 			}
 			if values := gauge.Values(object); values != nil {
-				counts[object.GetNamespace()+separator+strings.Join(values, separator)]++
+				labels := append([]string{object.GetNamespace()}, values...)
+				key := fmt.Sprintf("%q", labels)
+				counts[key] = counted{labels, counts[key].number + 1}
 			}
 			return nil
 		})

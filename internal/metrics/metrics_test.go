@@ -63,6 +63,23 @@ all{name="b",namespace="metal3"} 1
 	}
 }
 
+// TestAnyValue has values that BMO, Ironic or a user may choose.
+func TestAnyValue(t *testing.T) {
+	reader := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(build.Cluster("a"), build.Cluster("b")).Build()
+	for reason, tc := range map[string]struct {
+		value string
+		want  int
+	}{"NUL": {"a\x00b", 1}, "quotes and line breaks": {"\"\n", 1}, "not UTF-8": {"\xff", 0}} {
+		got := testutil.CollectAndCount(metrics.Collector(reader, metrics.Gauge{
+			Name: "clusters", Help: "Clusters.", Labels: []string{"value"}, Lists: metrics.Of[clusterv1.ClusterList](),
+			Values: func(client.Object) []string { return []string{tc.value} },
+		}))
+		if got != tc.want {
+			t.Errorf("%s: got %d samples, want %d", reason, got, tc.want)
+		}
+	}
+}
+
 func TestRegister(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "metal3_test_total", Help: "Nothing."})
 	if err := metrics.Register(counter); err != nil {

@@ -23,10 +23,15 @@ func (t Tree) Prune(text []byte) []byte {
 	return append(kept, text[from:]...)
 }
 
-// parser finds what to remove. Its methods return false if the text is not JSON.
+// maxDepth is the limit of nested objects and arrays that may have members to remove. Those of objects of the API server
+// have fewer levels. A stack that grows without a limit ends the program.
+const maxDepth = 32
+
+// parser finds what to remove. Its methods return false if the text is not JSON, or too deep.
 type parser struct {
-	text []byte
-	at   int
+	text  []byte
+	at    int
+	depth int
 	// cuts are in order and do not overlap.
 	cuts []span
 }
@@ -34,6 +39,10 @@ type parser struct {
 type span struct{ from, to int }
 
 func (p *parser) value(tree Tree) bool {
+	if p.depth++; p.depth > maxDepth {
+		return false
+	}
+	defer func() { p.depth-- }()
 	switch p.next() {
 	case '{':
 		if len(tree) == 0 {

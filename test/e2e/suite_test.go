@@ -45,7 +45,7 @@ var controlPlanes = flag.Int("e2e.control-planes", 3, "Number of control-plane n
 const rolled = 7 * time.Minute
 
 // patiently returns the limit and the interval of Eventually. The limit is far above the duration on an idle machine.
-func patiently() []any { return []any{10 * time.Minute, 2 * time.Second} }
+func patiently() []any { return []any{20 * time.Minute, 2 * time.Second} }
 
 // bed is the shared state of all stories.
 var bed struct {

@@ -25,7 +25,7 @@ import (
 
 const (
 	// patience is the time limit of each wait.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 
 	pollEvery = 250 * time.Millisecond
 

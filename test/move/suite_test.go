@@ -28,7 +28,7 @@ import (
 
 const (
 	// patience is the time limit of a story for each wait. It is not an expected time.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 
 	// pollEvery is the polling interval.
 	pollEvery = 100 * time.Millisecond

@@ -22,7 +22,7 @@ import (
 
 const (
 	// patience is the time limit of each wait.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 
 	pollEvery = 50 * time.Millisecond
 )

@@ -35,7 +35,7 @@ import (
 
 const (
 	// patience is the time limit of each wait. BMO polls Ironic every 10 seconds.
-	patience = 3 * time.Minute
+	patience = 10 * time.Minute
 
 	pollEvery = 100 * time.Millisecond
 
