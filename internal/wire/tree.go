@@ -23,8 +23,8 @@ func (t Tree) Prune(text []byte) []byte {
 	return append(kept, text[from:]...)
 }
 
-// maxDepth is the limit of nested objects and arrays that may have members to remove. Those of objects of the API server
-// have fewer levels. A stack that grows without a limit ends the program.
+// maxDepth is the limit of nested objects and arrays that may have members to remove. Those of objects of the API
+// server have fewer levels. A stack that grows without a limit ends the program.
 const maxDepth = 32
 
 // parser finds what to remove. Its methods return false if the text is not JSON, or too deep.
