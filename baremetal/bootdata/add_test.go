@@ -297,3 +297,32 @@ func TestOwnFilesOfOthers(t *testing.T) {
 		t.Errorf("text of the user was removed: %v\n%s", err, cmp.Diff(inScript, string(got)))
 	}
 }
+
+// TestManyComments expects that the effort grows with the size of the data, not with its square. A quadratic effort takes
+// longer than the time limit of go test.
+func TestManyComments(t *testing.T) {
+	begin := "# metal3-files begin sha256:" + strings.Repeat("0", 64) + "\n"
+	for name, comments := range map[string]string{
+		"Empty":            strings.Repeat("#\n", 500_000),
+		"BeginsWithoutEnd": strings.Repeat(begin, 160_000),
+		"BeginsWithOneEnd": strings.Repeat(begin, 160_000) + "# metal3-files end\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			const header = "#cloud-config\n"
+			rest := comments + "a: b\n"
+			packed := zipped(t, []byte(header+rest))
+			got, err := bootdata.Add(packed, bootdata.CloudConfig, added())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(unzipped(t, got)); !strings.HasPrefix(text, header+"# metal3-files begin ") ||
+				!strings.HasSuffix(text, "# metal3-files end\n"+rest) {
+				t.Error("the files are not between the header and the comments")
+			}
+			without, err := bootdata.Add(got, bootdata.CloudConfig, nil)
+			if err != nil || string(unzipped(t, without)) != header+rest {
+				t.Errorf("the data without the files differs from the data before: %v", err)
+			}
+		})
+	}
+}

@@ -43,14 +43,19 @@ func findBlock(data []byte) (start, end int, found bool) {
 	}
 }
 
-// blockLength returns the length of the intact block with which data starts, or zero.
+// blockLength returns the length of the intact block with which data starts, or zero. A block ends before the next one
+// begins, so that a search for a block reads each byte a fixed number of times.
 func blockLength(data []byte) int {
 	header := len(blockBegin) + hex.EncodedLen(sha256.Size) + 1
 	if len(data) < header || data[header-1] != '\n' {
 		return 0
 	}
 	wanted := string(data[len(blockBegin) : header-1])
-	end := bytes.Index(data[header-1:], []byte("\n"+blockEnd))
+	lines := data[header-1:]
+	if next := bytes.Index(lines, []byte("\n"+blockBegin)); next >= 0 {
+		lines = lines[:next+1]
+	}
+	end := bytes.Index(lines, []byte("\n"+blockEnd))
 	if end < 0 || sum(data[header:header+end]) != wanted {
 		return 0
 	}

@@ -151,16 +151,18 @@ func inList(data []byte, key, list *yaml.Node) (place, bool) {
 
 // beforeFirstKey returns the position before the comment of the first key, so that the comment stays with its key.
 func beforeFirstKey(data []byte, first *yaml.Node) (place, bool) {
-	line := first.Line
-	for line > 1 {
-		start, end := lineAt(data, line-1)
-		if start == end || data[start] != '#' || startsAs(data[start:end]) != unknown {
+	line, at := 1, 0
+	comment := 0 // The offset of the first line of the comment above the line.
+	for text := range bytes.Lines(data) {
+		if line == first.Line {
 			break
 		}
-		line--
+		line, at = line+1, at+len(text)
+		if text[0] != '#' || startsAs(text) != unknown {
+			comment = at
+		}
 	}
-	start, end := lineAt(data, line)
-	return place{offset: start, key: true}, first.Column == 1 && end > start
+	return place{offset: comment, key: true}, first.Column == 1 && line == first.Line && comment < len(data)
 }
 
 // lineAt returns the start of a line and of the next line. Lines count from 1.
