@@ -1,6 +1,7 @@
 package hostdata
 
 import (
+	"fmt"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,6 +11,13 @@ import (
 
 // smallestMTU is the minimum of IPv4.
 const smallestMTU = 68
+
+// The limits of the parameters of bonds, in bytes of JSON. The YAML of a nested value grows with the square of its
+// JSON, because each line is indented.
+const (
+	maxParameter  = 1024
+	maxParameters = 16 * maxParameter
+)
 
 // link has the common fields of all types of links.
 type link struct {
@@ -22,6 +30,10 @@ type link struct {
 // links renders bonds, then physical interfaces, then VLANs.
 func (n *network) links(path *field.Path, links infrav1.NetworkLinks) []document {
 	all := []document{}
+	for _, err := range LargeParameters(path.Child("bonds"), links.Bonds) {
+		err.Detail += " in a new Metal3DataTemplate"
+		n.report(err)
+	}
 	for i := range links.Bonds {
 		bond, at := &links.Bonds[i], path.Child("bonds").Key(links.Bonds[i].ID)
 		rendered := n.link(at, link{"bond", bond.ID, bond.Name, bond.MTU, bond.MACAddress, "ethernet_mac_address"}, document{
@@ -72,6 +84,34 @@ func (n *network) parameters(path *field.Path, parameters []infrav1.BondParamete
 		all[key] = parameter.Value
 	}
 	return all
+}
+
+// LargeParameters returns an error for each parameter with a value over its limit. If the other values together are
+// over the limit of all values, it also returns an error for the bonds.
+func LargeParameters(path *field.Path, bonds []infrav1.BondLink) field.ErrorList {
+	var errs field.ErrorList
+	total := 0
+	for _, bond := range bonds {
+		for _, parameter := range bond.Parameters {
+			size := len(parameter.Value.Raw)
+			if size <= maxParameter {
+				total += size
+				continue
+			}
+			at := path.Key(bond.ID).Child("parameters").Key(parameter.Name).Child("value")
+			errs = append(errs, tooLarge(at, "has", size, maxParameter, "use a shorter value"))
+		}
+	}
+	if total > maxParameters {
+		errs = append(errs, tooLarge(path, "have parameters with", total, maxParameters, "use shorter values"))
+	}
+	return errs
+}
+
+func tooLarge(path *field.Path, has string, size, limit int, remedy string) *field.Error {
+	err := field.TooLong(path, nil, limit)
+	err.Detail = fmt.Sprintf("%s %d bytes of JSON, the limit is %d; %s", has, size, limit, remedy)
+	return err
 }
 
 // mac returns the MAC address of a link. A string has precedence over an interface of the host, and an interface over

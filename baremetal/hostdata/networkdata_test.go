@@ -1,6 +1,7 @@
 package hostdata_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +20,7 @@ type networkDataCase struct {
 func networkDataCases() map[string]networkDataCase {
 	links := func(content string) string { return "{links: [" + content + "], networks: [], services: []}" }
 	networks := func(content string) string { return "{links: [], networks: [" + content + "], services: []}" }
+	value := func(size int) string { return strings.Repeat("a", size-len(`""`)) }
 	return map[string]networkDataCase{
 		"nothing": {template: "{}", want: links("")},
 
@@ -115,6 +117,21 @@ func networkDataCases() map[string]networkDataCase {
 		"a parameter with a field of its own": {
 			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: mode, value: x}, {name: links, value: x}]}]}",
 			problems: []string{`links.bonds[a].parameters[mode].name: Invalid value: "mode": has a field of its own`, "parameters[links].name"},
+		},
+		"a parameter of the largest size": {
+			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: b, value: " + value(1024) + "}]}]}",
+			want:     links(`{type: bond, id: a, mtu: 1500, bond_mode: balance-rr, bond_xmit_hash_policy: "", bond_links: null, bond_b: ` + value(1024) + "}"),
+		},
+		"parameters that are too large": {
+			template: "links: {bonds: [{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: b, value: " + value(1025) + "}, {name: c, value: " + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + "}]}]}",
+			problems: []string{
+				"spec.networkData.links.bonds[a].parameters[b].value: Too long: has 1025 bytes of JSON, the limit is 1024; use a shorter value in a new Metal3DataTemplate",
+				"bonds[a].parameters[c].value: Too long: has 6000 bytes of JSON, the limit is 1024",
+			},
+		},
+		"parameters that are too large together": {
+			template: "links: {bonds: [" + strings.Repeat("{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: b, value: "+value(1024)+"}]},", 16) + "{id: a, bondMode: balance-rr, mtu: 1500, parameters: [{name: b, value: 1}]}]}",
+			problems: []string{"spec.networkData.links.bonds: Too long: have parameters with 16385 bytes of JSON, the limit is 16384; use shorter values in a new Metal3DataTemplate"},
 		},
 		"addresses of the wrong family": {
 			template: `networks: {ipv4: [{id: a, link: l, ipAddressFromIPPool: pool6}], ipv6: [{id: b, link: l, fromPoolRef: {name: pool4}, routes: [{network: "::", gateway: {fromIPPool: pool4}}]}]}`,

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/rule"
 )
 
@@ -75,7 +76,8 @@ func networkData(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 		return nil
 	}
 	networks := path.Child("networks")
-	errs := staticNetworks(networks.Child("ipv4"), data.Networks.IPv4, ipv4())
+	errs := hostdata.LargeParameters(path.Child("links", "bonds"), data.Links.Bonds)
+	errs = append(errs, staticNetworks(networks.Child("ipv4"), data.Networks.IPv4, ipv4())...)
 	errs = append(errs, staticNetworks(networks.Child("ipv6"), data.Networks.IPv6, ipv6())...)
 	errs = append(errs, dynamicNetworks(networks.Child("ipv4DHCP"), data.Networks.IPv4DHCP, ipv4())...)
 	errs = append(errs, dynamicNetworks(networks.Child("ipv6DHCP"), data.Networks.IPv6DHCP, ipv6())...)

@@ -1,8 +1,11 @@
 package v1beta2_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -198,6 +201,45 @@ func TestMetal3DataTemplateRoutes(t *testing.T) {
 				"spec.networkData.networks.ipv6DHCP[n].routes[0].prefix: Invalid value: 129: is not the length of an IPv6 " +
 					"prefix; use 0 to 128",
 			},
+		},
+	})
+}
+
+// parameters makes the template have bonds, each with one parameter of the size in bytes of JSON.
+func parameters(sizes ...int) func(*infrav1.Metal3DataTemplateSpec) {
+	var bonds []infrav1.BondLink
+	for _, size := range sizes {
+		value := apiextensionsv1.JSON{Raw: []byte(`"` + strings.Repeat("a", size-len(`""`)) + `"`)}
+		bonds = append(bonds, infrav1.BondLink{ID: "b", Parameters: []infrav1.BondParameter{{Name: "p", Value: value}}})
+	}
+	return func(spec *infrav1.Metal3DataTemplateSpec) { spec.NetworkData.Links.Bonds = bonds }
+}
+
+func TestMetal3DataTemplateParameters(t *testing.T) {
+	judge(t, v1beta2.Metal3DataTemplateValidator(), map[string]step[*infrav1.Metal3DataTemplate]{
+		"at the limits": {
+			reason: "16 values of 1 KiB",
+			after:  dataTemplate(parameters(slices.Repeat([]int{1024}, 16)...)),
+		},
+		"large values": {
+			reason: "each is refused",
+			after:  dataTemplate(parameters(1025, 20_000)),
+			want: []string{
+				"spec.networkData.links.bonds[b].parameters[p].value: Too long: has 1025 bytes of JSON, the limit is 1024; " +
+					"use a shorter value",
+				"spec.networkData.links.bonds[b].parameters[p].value: Too long: has 20000 bytes of JSON, the limit is 1024; " +
+					"use a shorter value",
+			},
+		},
+		"many values": {
+			reason: "together they are too large",
+			after:  dataTemplate(parameters(slices.Repeat([]int{1024}, 17)...)),
+			want: []string{"spec.networkData.links.bonds: Too long: have parameters with 17408 bytes of JSON, the limit is " +
+				"16384; use shorter values"},
+		},
+		"existing": {
+			reason: "finalizers of an existing template can be removed",
+			before: dataTemplate(parameters(2048)), after: dataTemplate(parameters(2048)),
 		},
 	})
 }
