@@ -170,7 +170,7 @@ func Main(ctx context.Context, arguments []string, environment Environment) int 
 	root := newRoot(calledAs(arguments), environment, &code) //nolint:contextcheck // ExecuteContext passes it.
 	root.SetArgs(arguments[min(1, len(arguments)):])
 	if err := root.ExecuteContext(ctx); err != nil {
-		_, _ = fmt.Fprintf(environment.Errors, "%v\n", err)
+		_, _ = fmt.Fprintln(environment.Errors, printableLines(err.Error()))
 		if errors.Is(err, errNotConfirmed) || errors.Is(err, errChanged) {
 			return exitNotReady
 		}
@@ -290,6 +290,7 @@ func confirm(ctx context.Context, environment Environment, yes bool, question st
 	if yes {
 		return nil
 	}
+	question = printable(question)
 	file, isFile := environment.Input.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		return fmt.Errorf("%w; %s Use --yes, because the standard input is not a terminal", errNotConfirmed, question)

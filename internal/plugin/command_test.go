@@ -58,6 +58,7 @@ func TestArguments(t *testing.T) {
 		"OtherWord":   {"the mistake is quoted", "move now", exitBlind, `unknown command "move" for "clusterctl metal3"`},
 		"CommandHelp": {"flags are listed", "pivot demote --help", exitDone, "--undo"},
 		"UnknownFlag": {"the flag and the way out", "pivot status --nope", exitBlind, "unknown flag: --nope; clusterctl metal3 pivot status --help"},
+		"NotPrinted":  {"a terminal must not execute it", "pivot status --no\x1b[2Jpe", exitBlind, `unknown flag: --no\x1b[2Jpe`},
 		"NoFlag":      {"superfluous arguments are errors", "pivot status now", exitBlind, `unknown command "now" for "clusterctl metal3 pivot status"`},
 		"Output":      {"the value and the remedy", "pivot preflight -o wide", exitBlind, `--output is "wide"; use text, json or yaml`},
 		"Output2":     {"the same everywhere", "pivot status -o xml", exitBlind, `--output is "xml"; use text, wide, json or yaml`},
@@ -102,6 +103,14 @@ func TestArguments(t *testing.T) {
 				t.Errorf("code %d with errors %q", code, errors.String())
 			}
 		})
+	}
+}
+
+// TestQuestionIsPrintable quotes a question with the name of a hostile object.
+func TestQuestionIsPrintable(t *testing.T) {
+	err := confirm(t.Context(), Environment{}, false, "Hosts "+hostile+" are moved.")
+	if want := hostileText + " are moved."; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want it with %q", err, want)
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 )
 
 // columnGap is the space between two columns.
@@ -23,11 +26,48 @@ func printJSON(writer io.Writer, document any, stream bool) error {
 	return nil
 }
 
-// printTable writes rows with columns below each other.
+// printable replaces each character that a terminal does not print by its Go escape: control characters, tabs, line
+// breaks, bidi controls, and bytes that are not UTF-8. Tenants of a cluster set the texts of its objects.
+func printable(text string) string {
+	var safe strings.Builder
+	for len(text) > 0 {
+		char, size := utf8.DecodeRuneInString(text)
+		if shown := text[:size]; unicode.IsPrint(char) && utf8.ValidString(shown) {
+			safe.WriteString(shown)
+		} else {
+			safe.WriteString(strings.Trim(strconv.Quote(shown), `"`))
+		}
+		text = text[size:]
+	}
+	return safe.String()
+}
+
+// printableLines is printable for a text that may have several lines, such as joined errors.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// printableValue formats a value with any verb, and then calls printable.
+type printableValue struct{ value any }
+
+// Format implements fmt.Formatter.
+func (p printableValue) Format(state fmt.State, verb rune) {
+	_, _ = io.WriteString(state, printable(fmt.Sprintf(fmt.FormatString(state, verb), p.value)))
+}
+
+// printTable writes rows with columns below each other. A cell takes one line.
 func printTable(writer io.Writer, rows [][]string) error {
 	aligned := tabwriter.NewWriter(writer, 0, 0, columnGap, ' ', 0)
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(aligned, strings.Join(row, "\t")); err != nil {
+		cells := make([]string, 0, len(row))
+		for _, cell := range row {
+			cells = append(cells, printable(cell))
+		}
+		if _, err := fmt.Fprintln(aligned, strings.Join(cells, "\t")); err != nil {
 			return fmt.Errorf("writing the result: %w", err)
 		}
 	}
@@ -37,9 +77,13 @@ func printTable(writer io.Writer, rows [][]string) error {
 	return nil
 }
 
-// say writes a line of text.
+// say writes a line of text. Only the format can have line breaks.
 func say(writer io.Writer, format string, values ...any) error {
-	if _, err := fmt.Fprintf(writer, format+"\n", values...); err != nil {
+	safe := make([]any, 0, len(values))
+	for _, value := range values {
+		safe = append(safe, printableValue{value})
+	}
+	if _, err := fmt.Fprintf(writer, format+"\n", safe...); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

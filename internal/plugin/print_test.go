@@ -101,6 +101,66 @@ func TestStatusPrints(t *testing.T) {
 	}
 }
 
+// hostile is a text of a tenant that clears a terminal and forges a line. HostileText is its printed form.
+const (
+	hostile     = "\x1b[2J\nforged"
+	hostileText = `\x1b[2J\nforged`
+)
+
+// TestStatusIsPrintable has a tenant that sets the value of an annotation.
+func TestStatusIsPrintable(t *testing.T) {
+	seen := view{Source: summarize([]*sight{{
+		namespace: build.DefaultNamespace,
+		hosts:     []*bmov1alpha1.BareMetalHost{build.Host("host-0", build.Available(), build.Paused(hostile))},
+	}}), Target: &sideView{Problem: hostile}}
+	var text, document bytes.Buffer
+	if err := errors.Join(seen.write(&text, true, false), printJSON(&document, seen, true)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"paused " + hostileText + "\n", "\n\ntarget not seen: " + hostileText + "\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text does not have %q:\n%q", want, text.String())
+		}
+	}
+	if want := `paused \u001b[2J\nforged"`; !strings.Contains(document.String(), want) {
+		t.Errorf("the document does not have %s:\n%s", want, document.String())
+	}
+}
+
+func TestSaysPrintable(t *testing.T) {
+	type word string
+	var printed bytes.Buffer
+	tell := func(format string, values ...any) {
+		t.Helper()
+		if err := say(&printed, format, values...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("\n%s and\n%s", "string "+hostile, word("word "+hostile))
+	tell("%v", errors.New("error "+hostile))
+	tell("- %s", pivot.Obstacle{Message: "obstacle " + hostile})
+	tell("%q, %d hosts, %.1fs", "quoted\t", 2, 1.25)
+	tell("%s", "tab \t, bidi \u202e, C1 \u009b, no UTF-8 \x9b, a replacement \ufffd, Jürgen's \"日本\" C:\\dir")
+	want := `
+string \x1b[2J\nforged and
+word \x1b[2J\nforged
+error \x1b[2J\nforged
+- obstacle \x1b[2J\nforged
+"quoted\t", 2 hosts, 1.2s
+tab \t, bidi \u202e, C1 \u009b, no UTF-8 \x9b, a replacement �, Jürgen's "日本" C:\dir
+`
+	if diff := cmp.Diff(want, printed.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+func TestPrintableLines(t *testing.T) {
+	joined := errors.Join(errors.New("first \r"), errors.New("second \x1b"))
+	if diff := cmp.Diff("first \\r\nsecond \\x1b", printableLines(joined.Error())); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
 // TestWithheldHosts separates the hosts that Ironic must have registered from those that BMO does not register.
 func TestWithheldHosts(t *testing.T) {
 	seen := &sight{

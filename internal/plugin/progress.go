@@ -111,7 +111,7 @@ func (p *progress) line() string {
 		text += fmt.Sprintf("  %.1f/s  %.0fs left", rate, float64(max(0, p.total-p.done))/rate)
 	}
 	if p.detail != "" {
-		text += "  " + p.detail
+		text += "  " + printable(p.detail)
 	}
 	return text
 }

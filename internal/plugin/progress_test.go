@@ -48,6 +48,16 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+func TestProgressIsPrintable(t *testing.T) {
+	p := newProgress(&bytes.Buffer{})
+	p.begin(stageCopying, "objects", 1)
+	p.at(0, "Machine "+hostile)
+	want := "Copying     [........................] 0/1 objects  Machine " + hostileText
+	if diff := cmp.Diff(want, p.line()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
 // TestMoveLog reads the log of a clusterctl that repeats a write.
 func TestMoveLog(t *testing.T) {
 	log := &moveLog{stage: stageDiscovery, done: map[string]bool{}}

@@ -357,10 +357,11 @@ func (v view) write(writer io.Writer, wide, brief bool) error {
 		}
 	}
 	for i, line := range v.why() {
+		format := "%s"
 		if i == 0 {
-			line = "\n" + line
+			format = "\n%s"
 		}
-		if err := say(writer, "%s", line); err != nil {
+		if err := say(writer, format, line); err != nil {
 			return err
 		}
 	}
