@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -38,13 +39,13 @@ func SyncPrefixes(annotation string) (prefixes, invalid []string) {
 // ofMachine are the names of the labels that Cluster API copies from the Machine to the Node.
 func NodeLabels(prefixes []string, host, node map[string]string, ofMachine []string) map[string]*string {
 	changes := map[string]*string{}
-	fixed := append(slices.Clone(ofMachine), infrav1.HostUIDLabel, corev1.LabelHostname)
+	wanted, fixed := sets.New(prefixes...), sets.New(ofMachine...).Insert(infrav1.HostUIDLabel, corev1.LabelHostname)
 	synced := func(label string) (ofKubernetes, ok bool) {
 		prefix, _, hasPrefix := strings.Cut(label, "/")
-		if !hasPrefix || slices.Contains(fixed, label) {
+		if !hasPrefix || !wanted.Has(prefix) || fixed.Has(label) {
 			return false, false
 		}
-		return isOfKubernetes(prefix), slices.Contains(prefixes, prefix)
+		return isOfKubernetes(prefix), true
 	}
 	for label := range node {
 		ofKubernetes, ok := synced(label)

@@ -3,6 +3,7 @@ package host_test
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,5 +61,27 @@ func TestNodeLabels(t *testing.T) {
 				t.Errorf("Cluster API sets all labels, and %v change", changes)
 			}
 		})
+	}
+}
+
+// TestNodeLabelsOfHostileNode has a Node with 100,000 labels, and an annotation that lists 200,000 labels of the Machine.
+// A comparison of each label with each entry would be 20 billion comparisons.
+func TestNodeLabelsOfHostileNode(t *testing.T) {
+	node, ofMachine, prefixes := map[string]string{}, []string(nil), []string{"a.b"}
+	for i := range 200_000 {
+		label := "a.b/" + strconv.Itoa(i)
+		if i < 100_000 {
+			node[label] = ""
+		}
+		if i > 0 {
+			ofMachine = append(ofMachine, label)
+		}
+		prefixes = append(prefixes, strconv.Itoa(i)+".c")
+	}
+	slices.Reverse(ofMachine)
+	slices.Reverse(prefixes)
+	want := map[string]*string{"a.b/0": nil}
+	if diff := cmp.Diff(want, host.NodeLabels(prefixes, nil, node, ofMachine)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

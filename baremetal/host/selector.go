@@ -40,7 +40,7 @@ func operators(name string) (selection.Operator, bool) {
 // Selector converts a HostSelector to a label selector. The error names every invalid field, its value and the valid
 // values.
 func Selector(wanted infrav1.HostSelector) (labels.Selector, error) {
-	selector := labels.NewSelector()
+	var requirements []labels.Requirement
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(wanted.MatchLabels)) {
 		value := wanted.MatchLabels[key]
@@ -49,7 +49,7 @@ func Selector(wanted infrav1.HostSelector) (labels.Selector, error) {
 			problems = append(problems, fmt.Errorf("spec.hostSelector.matchLabels[%s]=%q: %w", key, value, err))
 			continue
 		}
-		selector = selector.Add(*requirement)
+		requirements = append(requirements, *requirement)
 	}
 	for i, expression := range wanted.MatchExpressions {
 		requirement, err := requirementOf(expression)
@@ -57,12 +57,12 @@ func Selector(wanted infrav1.HostSelector) (labels.Selector, error) {
 			problems = append(problems, fmt.Errorf("spec.hostSelector.matchExpressions[%d]: %w", i, err))
 			continue
 		}
-		selector = selector.Add(*requirement)
+		requirements = append(requirements, *requirement)
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	return selector, nil
+	return labels.NewSelector().Add(requirements...), nil
 }
 
 func requirementOf(expression infrav1.HostSelectorRequirement) (*labels.Requirement, error) {

@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +89,31 @@ func TestSelectorCombines(t *testing.T) {
 	}
 	if selector.Matches(labels.Set{"zone": "z", "rack": "a", "disks": "4"}) {
 		t.Error("a host that misses one of three rules matches")
+	}
+}
+
+// TestSelectorIsLinear compares the memory of two selectors.
+func TestSelectorIsLinear(t *testing.T) {
+	allocated := func(count int) uint64 {
+		wanted := infrav1.HostSelector{MatchLabels: map[string]string{}}
+		for i := range count / 2 {
+			key := "key-" + strconv.Itoa(i)
+			wanted.MatchLabels[key] = "a"
+			wanted.MatchExpressions = append(wanted.MatchExpressions,
+				infrav1.HostSelectorRequirement{Key: key, Operator: "Exists"})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := host.Selector(wanted)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	few, many := allocated(100), allocated(1000)
+	if many > 20*few {
+		t.Errorf("100 requirements allocate %d bytes, 1000 allocate %d, want at most 20 times as many", few, many)
 	}
 }
 
