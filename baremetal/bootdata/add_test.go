@@ -326,3 +326,17 @@ func TestManyComments(t *testing.T) {
 		})
 	}
 }
+
+// TestManyParts has the same expectation for parts of a template and of an archive.
+func TestManyParts(t *testing.T) {
+	for name, data := range map[string]string{
+		"Jinja":   "## template: jinja\n#cloud-config\n" + strings.Repeat("{%{##}", 150_000),
+		"Aliases": "#cloud-config-archive\n- &a |\n" + strings.Repeat("  #cloud-config xx\n", 200_000) + strings.Repeat("- *a\n", 200_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := bootdata.Add(zipped(t, []byte(data)), bootdata.CloudConfig, added()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -17,7 +17,6 @@ import (
 const maxDepth = 8
 
 var (
-	jinjaBlocks      = regexp.MustCompile(`(?s)\{%.*?%\}|\{#.*?#\}`)
 	jinjaExpressions = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	pathLines        = regexp.MustCompile(`(?:^|[\s{,'"-])path["']?[ \t]*:[ \t]*["']?([^"'\s,}#]+)`)
 	gzipTypes        = regexp.MustCompile(`(?i)^application/(?:x-)?(?:g(?:un)?zip|compress)`)
@@ -105,7 +104,7 @@ func (d document) writtenByTemplate() (paths, error) {
 		return written, err
 	}
 	_, text, _ := bytes.Cut(d.text, []byte("\n"))
-	text = jinjaExpressions.ReplaceAll(jinjaBlocks.ReplaceAll(text, nil), []byte("jinja"))
+	text = jinjaExpressions.ReplaceAll(withoutJinjaBlocks(text), []byte("jinja"))
 	if root, err := parse(text); err == nil {
 		// The file does not show which list cloud-init will use on the machine, or whether there will be one.
 		written, _ := writtenByConfig(root)
@@ -117,6 +116,30 @@ func (d document) writtenByTemplate() (paths, error) {
 		written = append(written, writtenPath{path: string(found[1]), directory: true})
 	}
 	return written, nil
+}
+
+// withoutJinjaBlocks removes the statements and comments of jinja. It keeps those without an end.
+func withoutJinjaBlocks(text []byte) []byte {
+	var kept []byte
+	// searched says that the rest of the text has no such end: a search for each beginning would be quadratic.
+	searched := map[byte]bool{}
+	for from := 0; ; {
+		next := bytes.IndexByte(text[from:], '{')
+		if next < 0 || from+next+1 == len(text) {
+			return append(kept, text[from:]...)
+		}
+		start, mark := from+next, text[from+next+1]
+		length := -1
+		if (mark == '%' || mark == '#') && !searched[mark] {
+			length = bytes.Index(text[start+2:], []byte{mark, '}'})
+			searched[mark] = length < 0
+		}
+		if length < 0 {
+			kept, from = append(kept, text[from:start+1]...), start+1
+			continue
+		}
+		kept, from = append(kept, text[from:start]...), start+2+length+2
+	}
 }
 
 func checkNull(root *yaml.Node) error {
@@ -208,9 +231,16 @@ func writtenByArchive(data []byte, depth int) (paths, error) {
 		return nil, unparsable(CloudConfig, "the archive is not a list")
 	}
 	var written paths
+	// Each text is read once, even if several parts are aliases of it.
+	seen := map[*yaml.Node]bool{}
 	for _, entry := range root.Content {
 		for _, content := range append(values(entry, "content"), resolve(entry)) {
-			text := []byte(resolve(content).Value)
+			content = resolve(content)
+			if seen[content] {
+				continue
+			}
+			seen[content] = true
+			text := []byte(content.Value)
 			if startsAs(text) == unknown {
 				// In an archive, a cloud-config requires no header.
 				text = append([]byte("#cloud-config\n"), text...)
