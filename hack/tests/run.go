@@ -20,13 +20,8 @@ import (
 // longLine is the maximum length of a line of output.
 const longLine = 16 << 20
 
-const (
-	// lowestPriority is the nice value of steps that use only what the steps beside them do not need.
-	lowestPriority = 19
-	// besideNodes is the nice value of the step beside nodes. While both need the processors, the step gets two thirds of
-	// the time of a node: enough to answer within the time limits of its tests.
-	besideNodes = 2
-)
+// lowestPriority is the nice value of steps that use only what the steps beside them do not need.
+const lowestPriority = 19
 
 // killAfter is the time for tests to clean up after an interrupt.
 const killAfter = 10 * time.Minute
