@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // apiServer is an API server with no Nodes and no Namespaces. It records the connections of the requests for each.
@@ -63,22 +64,29 @@ func kinds(groupVersion string, names ...string) metav1.APIResourceList {
 	return list
 }
 
-// TestWatchesHaveTheirOwnConnection reads Nodes from the cache of the manager, and Namespaces live.
-func TestWatchesHaveTheirOwnConnection(t *testing.T) {
-	asked := &apiServer{from: map[string]map[string]bool{}}
-	server := httptest.NewUnstartedServer(asked)
+// managerOf returns a manager of an API server. It is not the leader of others, and serves no metrics and no probes.
+func managerOf(t *testing.T, apiServer http.Handler) (ctrl.Manager, *Flags) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(apiServer)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	settings := NewFlags(func(string) string { return "" })
 	settings.Add(pflag.NewFlagSet("manager", pflag.ContinueOnError))
-	settings.HealthAddress = "0"
+	settings.HealthAddress, settings.Manager.DiagnosticsAddress, settings.LeaderElect = "0", "0", false
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	mgr, err := newManager(config, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return mgr, settings
+}
+
+// TestWatchesHaveTheirOwnConnection reads Nodes from the cache of the manager, and Namespaces live.
+func TestWatchesHaveTheirOwnConnection(t *testing.T) {
+	asked := &apiServer{from: map[string]map[string]bool{}}
+	mgr, _ := managerOf(t, asked)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Node{}); err != nil {

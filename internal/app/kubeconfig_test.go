@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -130,19 +128,7 @@ func TestKubeconfigsReadNoFiles(t *testing.T) {
 // startClusterCache starts the ClusterCache of a manager.
 func startClusterCache(t *testing.T, management http.Handler) clustercache.ClusterCache {
 	t.Helper()
-	server := httptest.NewUnstartedServer(management)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	settings := NewFlags(func(string) string { return "" })
-	settings.Add(pflag.NewFlagSet("manager", pflag.ContinueOnError))
-	settings.HealthAddress, settings.Manager.DiagnosticsAddress, settings.LeaderElect = "0", "0", false
-	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	mgr, err := newManager(config, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mgr, settings := managerOf(t, management)
 	ctx, cancel := context.WithCancel(t.Context())
 	// The name of a controller is unique in the process, also when the test runs again.
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, connections(mgr.GetCache(), settings),
