@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -98,15 +99,24 @@ func describeFaults(s *suite) {
 		})
 		w.start()
 		w.machine(ctx, "first")
-		w.eventually(ctx, "first", infrav1.HostAssociatedCondition,
-			stage.IsFalseBecause(infrav1.AssociationFailedReason, "no leader"))
 		w.machine(ctx, "second")
-		w.eventually(ctx, "second", infrav1.HostAssociatedCondition,
-			stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 claimed"))
-		w.remove(ctx, "first")
-		w.gone(ctx, "first")
+		var claimant, waiting string
+		Eventually(func(g Gomega) {
+			// With an outdated copy, the first machine may lose the host to the second one.
+			claimant, waiting = "first", "second"
+			second := w.getMachine(ctx, g, "second")
+			if conditions.GetReason(second, infrav1.HostAssociatedCondition) == infrav1.AssociationFailedReason {
+				claimant, waiting = "second", "first"
+			}
+			g.Expect(w.getMachine(ctx, g, claimant).Status.Conditions).To(stage.HaveCondition(
+				infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.AssociationFailedReason, "no leader")))
+			g.Expect(w.getMachine(ctx, g, waiting).Status.Conditions).To(stage.HaveCondition(
+				infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.NoHostAvailableReason, "1 host: 1 claimed")))
+		}).Should(Succeed())
+		w.remove(ctx, claimant)
+		w.gone(ctx, claimant)
 		w.writes.Judge(nil)
-		Expect(w.associated(ctx, "second")).To(Equal("host"))
+		Expect(w.associated(ctx, waiting)).To(Equal("host"))
 	})
 
 	It("leaves a host to other machines while a policy rejects its own changes", func(ctx context.Context) {
