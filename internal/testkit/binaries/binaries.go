@@ -70,7 +70,7 @@ func Ensure(ctx context.Context, root string, set Set, progress io.Writer) (stri
 	if len(set.missing(dir)) == 0 {
 		return dir, nil
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := Lock(dir + ".lock")
 	if err != nil {
 		return "", fmt.Errorf("locking %s: %w", dir, err)
 	}
@@ -231,7 +231,8 @@ func (b *build) report(format string, values ...any) {
 	fmt.Fprintf(b.progress, format+"\n", values...)
 }
 
-func lock(path string) (unlock func(), err error) {
+// Lock blocks until the caller has the lock of a file. The lock ends with the process, or with unlock.
+func Lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

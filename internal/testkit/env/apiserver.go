@@ -85,24 +85,19 @@ const (
 	keyFile         = "tls.key"
 )
 
-// runAPIServer starts etcd and kube-apiserver, and waits for kube-apiserver, which waits for etcd.
-func (s *Server) runAPIServer(ctx context.Context) error {
+// runAPIServer starts etcd and kube-apiserver, and waits for kube-apiserver, which waits for etcd, and for the CRDs of
+// the seed.
+func (s *Server) runAPIServer(ctx context.Context, planted seed) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	etcd, err := s.group.Address()
-	if err != nil {
+	if err := s.runEtcd(ctx, planted); err != nil {
 		return err
 	}
+	var err error
 	if s.address, err = s.group.Address(); err != nil {
 		return err
 	}
-	if _, err := s.group.Start(process.Program{
-		Name: "etcd", Path: filepath.Join(s.programs.folder, "etcd"), Args: s.etcdArgs("http://" + etcd),
-		Env: s.environment(etcdMemory),
-	}); err != nil {
-		return err
-	}
-	args, err := s.apiServerArgs("http://" + etcd)
+	args, err := s.apiServerArgs()
 	if err != nil {
 		return err
 	}
@@ -124,7 +119,26 @@ func (s *Server) runAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return child.WaitReady(ctx, func(ctx context.Context) error { return probeAPIServer(ctx, clients) })
+	if err := child.WaitReady(ctx, func(ctx context.Context) error { return probeAPIServer(ctx, clients) }); err != nil {
+		return err
+	}
+	return s.waitForDefinitions(planted.Definitions)
+}
+
+// runEtcd starts etcd with a seed.
+func (s *Server) runEtcd(ctx context.Context, planted seed) error {
+	address, err := s.group.Address()
+	if err != nil {
+		return err
+	}
+	s.etcd = "http://" + address
+	child, err := s.group.Start(process.Program{
+		Name: "etcd", Path: filepath.Join(s.programs.folder, "etcd"), Args: s.etcdArgs(), Env: s.environment(etcdMemory),
+	})
+	if err != nil || len(planted.Pairs) == 0 {
+		return err
+	}
+	return child.WaitReady(ctx, func(ctx context.Context) error { return s.plant(ctx, planted) })
 }
 
 // probeAPIServer also reads the namespace: the API server creates it a moment after it is ready.
@@ -143,11 +157,11 @@ func (s *Server) environment(memory string) []string {
 	return []string{"GOGC=off", "GOMEMLIMIT=" + memory}
 }
 
-func (s *Server) etcdArgs(address string) []string {
+func (s *Server) etcdArgs() []string {
 	return []string{
 		"--data-dir=" + filepath.Join(s.group.Folder(), "etcd"),
-		"--listen-client-urls=" + address,
-		"--advertise-client-urls=" + address,
+		"--listen-client-urls=" + s.etcd,
+		"--advertise-client-urls=" + s.etcd,
 		// A single member has no peers, so any port will do.
 		"--listen-peer-urls=http://" + net.JoinHostPort(loopback, "0"),
 		"--unsafe-no-fsync=true",
@@ -155,14 +169,14 @@ func (s *Server) etcdArgs(address string) []string {
 	}
 }
 
-func (s *Server) apiServerArgs(etcd string) ([]string, error) {
+func (s *Server) apiServerArgs() ([]string, error) {
 	host, port, err := net.SplitHostPort(s.address)
 	if err != nil {
 		return nil, err
 	}
 	folder := s.group.Folder()
 	args := []string{
-		"--etcd-servers=" + etcd,
+		"--etcd-servers=" + s.etcd,
 		"--bind-address=" + host,
 		"--advertise-address=" + host,
 		"--secure-port=" + port,

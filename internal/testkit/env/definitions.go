@@ -52,6 +52,11 @@ func (s *Server) installDefinitions(
 	if err := work.Wait(); err != nil {
 		return err
 	}
+	return s.waitForDefinitions(definitions)
+}
+
+// waitForDefinitions blocks until the API server serves all kinds.
+func (s *Server) waitForDefinitions(definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	if err := envtest.WaitForCRDs(s.Config, definitions, envtest.CRDInstallOptions{
 		MaxTime: startLimit, PollInterval: definitionsPoll,
 	}); err != nil {

@@ -3,7 +3,7 @@
 //
 // The package starts the programs itself, because the processes of envtest outlive a test that is killed. Here they end
 // with the test, and their folder is removed (package process). From envtest, the package uses only the installation of
-// objects into a running server.
+// objects into a running server. CRDs are installed once: later servers start with what the first one stored in etcd.
 //
 // The cluster has no kubelet and no scheduler, so Deployments have no pods. The data is not synced to disk, and is
 // removed at the end.
@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,7 +35,7 @@ import (
 // cert-manager, no webhooks, no kube-controller-manager.
 type Options struct {
 	// Definitions are the groups of CRDs to install. Nil means all except for cert-manager. An empty list means none.
-	// Each group costs start time, Cluster API most: a suite names the groups that it requires.
+	// Each set of groups is installed once, and its seed is kept in the cache.
 	Definitions []components.Group
 
 	// Webhooks installs the admission and conversion webhooks of this provider. Their address is Server.Webhook, on
@@ -61,6 +62,9 @@ type Options struct {
 
 	// Progress gets messages while programs are built. Nil means os.Stderr.
 	Progress io.Writer
+
+	// installs lets the API server install all CRDs itself, for a seed.
+	installs bool
 }
 
 // Server is a running management cluster.
@@ -87,8 +91,8 @@ type Server struct {
 	signingKey string
 	// tokens is the file with the token of Config.
 	tokens, token string
-	// address of kube-apiserver.
-	address string
+	// address of kube-apiserver, and URL of etcd.
+	address, etcd string
 }
 
 // Start starts a management cluster and waits until it is ready. The caller must call Stop. If the process is killed
@@ -117,16 +121,24 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return server, nil
 }
 
-// start reads the definitions while the API server starts: both take about the same time.
+// start reads the definitions to install while the API server starts: both take about the same time.
 func (s *Server) start(ctx context.Context) error {
+	var err error
+	if s.programs, err = findPrograms(ctx, s.root, s.options); err != nil {
+		return err
+	}
+	seeded := s.options.seededGroups()
+	installed := slices.DeleteFunc(slices.Clone(s.options.Definitions), func(group components.Group) bool {
+		return slices.Contains(seeded, group)
+	})
 	var definitions []*apiextensionsv1.CustomResourceDefinition
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() error {
 		var err error
-		definitions, err = s.source().Definitions(workCtx, s.options.Definitions...)
+		definitions, err = s.source().Definitions(workCtx, installed...)
 		return err
 	})
-	work.Go(func() error { return s.startAPIServer(workCtx) })
+	work.Go(func() error { return s.startAPIServer(workCtx, seeded) })
 	if err := work.Wait(); err != nil {
 		return err
 	}
@@ -144,10 +156,13 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) startAPIServer(ctx context.Context) error {
-	var err error
-	if s.programs, err = findPrograms(ctx, s.root, s.options); err != nil {
-		return err
+func (s *Server) startAPIServer(ctx context.Context, seeded []components.Group) error {
+	var planted seed
+	if len(seeded) > 0 {
+		var err error
+		if planted, err = s.findSeed(ctx, seeded); err != nil {
+			return err
+		}
 	}
 	if _, err := reports.File("env", reports.APIServer); err != nil {
 		return err
@@ -155,9 +170,10 @@ func (s *Server) startAPIServer(ctx context.Context) error {
 	if err := s.prepareCertificates(); err != nil {
 		return fmt.Errorf("making certificates: %w", err)
 	}
-	if err := s.runAPIServer(ctx); err != nil {
+	if err := s.runAPIServer(ctx, planted); err != nil {
 		return err
 	}
+	var err error
 	s.Client, err = client.New(s.Config, client.Options{Scheme: build.SharedScheme()})
 	return err
 }
