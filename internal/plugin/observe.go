@@ -7,6 +7,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,8 +33,9 @@ const providerName = "infrastructure-metal3"
 func scheme() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, eventsv1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme,
-		clusterctlv1.AddToScheme, bmov1alpha1.AddToScheme, infrav1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, eventsv1.AddToScheme, coordinationv1.AddToScheme,
+		apiextensionsv1.AddToScheme, clusterv1.AddToScheme, clusterctlv1.AddToScheme, bmov1alpha1.AddToScheme,
+		infrav1.AddToScheme,
 	} {
 		utilruntime.Must(add(kinds))
 	}
