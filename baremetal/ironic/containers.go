@@ -236,6 +236,8 @@ func (c Config) environment() []corev1.EnvVar {
 		{Name: "IRONIC_EXPOSE_JSON_RPC", Value: "false"},
 		// A standby is idle, and a holder has at most some hundreds of hosts.
 		{Name: "NUMWORKERS", Value: "1"},
+		// With fast track, any machine that reaches the API can get the agent token of a free host.
+		{Name: "IRONIC_FAST_TRACK", Value: "false"},
 		// BMO turns hosts on and off. By default, Ironic also turns off a host that was off when Ironic registered it, and
 		// that has started since: the node of the previous VIP holder, for example.
 		{Name: "OS_CONDUCTOR__FORCE_POWER_STATE_DURING_SYNC", Value: "false"},

@@ -117,14 +117,6 @@ func TestPods(t *testing.T) {
 func TestInterfaceOfTheNode(t *testing.T) {
 	config := full()
 	config.Interface, config.DHCP = "", dhcp6()
-	pods, err := ironic.Pods(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deployment, err := ironic.Deployment(config, ironic.Management{Name: "ironic", Namespace: "ironic", Secret: "files"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	file, err := ironic.DNSMasq(config)
 	if err != nil {
 		t.Fatal(err)
@@ -132,15 +124,11 @@ func TestInterfaceOfTheNode(t *testing.T) {
 	if strings.Contains(string(file), "interface=") || strings.Contains(string(file), "ra-param") {
 		t.Errorf("dnsmasq.conf names an interface:\n%s", file)
 	}
-	containers := deployment.Spec.Template.Spec.Containers
-	for _, pod := range pods {
-		containers = append(containers, pod.Spec.Containers...)
-	}
 	want := map[string][]string{
 		"ironic":  {"--interface-file=/run/metal3-ironic/interface"},
 		"dnsmasq": {"--interface-file=/run/metal3-ironic/interface", "--interface={interface}", "--ra-param={interface},0,0"},
 	}
-	for _, container := range containers {
+	for _, container := range bothSides(t, config) {
 		if slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "PROVISIONING_INTERFACE" }) {
 			t.Errorf("container %s has PROVISIONING_INTERFACE", container.Name)
 		}
@@ -490,6 +478,47 @@ func TestRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFastTrack: only hosts that Ironic works on have agents, unless an option of the user says otherwise.
+func TestFastTrack(t *testing.T) {
+	config := full()
+	config.Settings.Options = []ironic.Option{{Group: "deploy", Name: "fast_track", Value: "true"}}
+	for _, container := range bothSides(t, config) {
+		if container.Name != "ironic" && container.Name != "httpd" {
+			continue
+		}
+		values := map[string]string{}
+		for _, variable := range container.Env {
+			values[variable.Name] = variable.Value
+		}
+		got := [2]string{values["IRONIC_FAST_TRACK"], values["OS_DEPLOY__FAST_TRACK"]}
+		if diff := cmp.Diff([2]string{"false", "true"}, got); diff != "" {
+			t.Errorf("container %s: default of the pods, option of the user: -want +got:\n%s", container.Name, diff)
+		}
+	}
+}
+
+// bothSides returns the containers of the static pods and of the Deployment.
+func bothSides(t *testing.T, config ironic.Config) []corev1.Container {
+	t.Helper()
+	pods, err := ironic.Pods(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, err := ironic.Deployment(config, ironic.Management{Name: "ironic", Namespace: "ironic", Secret: "files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := []corev1.PodSpec{deployment.Spec.Template.Spec}
+	for _, pod := range pods {
+		specs = append(specs, pod.Spec)
+	}
+	var containers []corev1.Container
+	for _, spec := range specs {
+		containers = slices.Concat(containers, spec.InitContainers, spec.Containers)
+	}
+	return containers
 }
 
 func TestDNSMasq(t *testing.T) {

@@ -69,7 +69,7 @@ var _ = Describe("A host without a cluster", Ordered, func() {
 		finish()
 		w.untilSingle(ctx, inState(bmov1alpha1.StateProvisioned), isWell(), isOn())
 		Expect(inserted(provisioning, single)).To(And(BeNumerically(">", 0), BeNumerically("<", 3)),
-			"its agent boots once to clean it and to write the image; without fast track, once for each")
+			"its agent boots for cleaning and for writing the image")
 		provisioned := time.Now()
 		killBMO(ctx)
 		w.untilReconciled(ctx)

@@ -137,7 +137,7 @@ func describeReturn(e *endpoint) {
 			"the host boots the written image")
 		Expect(asked).To(ContainElement(HaveField("Resource", "insert"), &media))
 		Expect(media).To(Or(HaveLen(1), HaveLen(2)),
-			"its agent boots once to clean it and to write the image; without fast track, once for each")
+			"its agent boots for cleaning and for writing the image")
 		e.thawGuests(ctx)
 		e.expectUntouched(ctx, late)
 		e.dismissGuests(ctx)
