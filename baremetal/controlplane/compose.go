@@ -58,8 +58,9 @@ type Certificates struct {
 	Authority []byte
 }
 
-// Files returns the files of a control-plane machine of the cluster, sorted by path. The same endpoint gives the same
-// bytes.
+// Files returns the files of a control-plane machine of the cluster, sorted by path, with the manifests at the end. A
+// kubelet that runs already would otherwise create a folder for a file that a pod mounts. The same endpoint gives the
+// same bytes.
 func Files(endpoint Endpoint) ([]bootdata.File, error) {
 	endpoint.Ironic = withDefaults(endpoint.Ironic)
 	files, err := endpoint.files()
@@ -78,13 +79,9 @@ func (e Endpoint) files() ([]bootdata.File, error) {
 	for name, content := range contents {
 		files = append(files, bootdata.File{Path: path.Join(ironic.NodeDirectory, name), Mode: private, Content: content})
 	}
-	manifests, err := e.manifests(config)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, manifests...)
 	slices.SortFunc(files, func(a, b bootdata.File) int { return cmp.Compare(a.Path, b.Path) })
-	return files, nil
+	manifests, err := e.manifests(config)
+	return append(files, manifests...), err
 }
 
 func (e Endpoint) manifests(config ironic.Config) ([]bootdata.File, error) {

@@ -143,6 +143,10 @@ func TestFiles(t *testing.T) {
 			}
 			var list strings.Builder
 			size := 0
+			isMounted := func(file bootdata.File) bool { return !strings.HasSuffix(file.Path, ".yaml") }
+			if pods := slices.DeleteFunc(slices.Clone(files), isMounted); isMounted(files[len(files)-len(pods)]) {
+				t.Error("a kubelet could start a pod before its files exist")
+			}
 			for _, file := range files {
 				fmt.Fprintf(&list, "%v %s\n", file.Mode, file.Path)
 				size += len(file.Content)

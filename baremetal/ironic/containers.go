@@ -81,9 +81,7 @@ func (c Config) conductor() corev1.Container {
 		// A cold Ironic that waits for the VIP does not answer, so it has no readiness probe.
 		container.ReadinessProbe = every(10, 3, 5, httpGet("/v1", c.Ports.API, corev1.URISchemeHTTPS))
 	}
-	terms := stateMount()
-	terms.ReadOnly = true
-	container.VolumeMounts = append(container.VolumeMounts, terms, toolsMount())
+	container.VolumeMounts = append(container.VolumeMounts, readOnly(stateMount()), toolsMount())
 	gate := []string{tool, "gate", "--until-lost", "--state=" + StateDirectory}
 	for _, left := range leftovers() {
 		gate = append(gate, "--sweep="+left)
@@ -278,23 +276,27 @@ func (r Ramdisk) defaults() []corev1.EnvVar {
 }
 
 // dnsmasq returns the container of the DHCP server. It runs as root with three capabilities: not every image sets
-// capabilities on the program.
+// capabilities on the program. It mounts no credentials, and writes only its leases. Of the state of the guard it reads
+// only the name of the interface, through a mount of the folder: the guard replaces the file.
 func (c Config) dnsmasq() part {
 	container := c.container("dnsmasq", c.Images.Ironic, "5m", "32Mi")
 	gate := []string{tool, "gate", "--while-vip", "--folder=" + customFirmware, "--folder=" + firmware}
 	container.Command = append(append(gate, c.addressFlags()...), "--", "/usr/sbin/dnsmasq", "--no-daemon",
 		"--tftp-root="+folderMark, "--conf-file="+onNode(DHCPFile))
+	container.SecurityContext = asRoot("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW")
+	container.VolumeMounts = []corev1.VolumeMount{
+		{Name: nodeVolume, MountPath: onNode(DHCPFile), SubPath: DHCPFile, ReadOnly: true},
+	}
 	if c.Interface == "" {
 		container.Command = append(container.Command, "--interface="+interfaceMark)
 		if c.DHCP.Begin.Is6() {
 			container.Command = append(container.Command, "--ra-param="+interfaceMark+routerIsNone)
 		}
+		container.VolumeMounts = append(container.VolumeMounts, readOnly(stateMount()))
 	}
-	container.SecurityContext = asRoot("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW")
-	container.VolumeMounts = []corev1.VolumeMount{
-		nodeMount(), stateMount(), toolsMount(),
-		{Name: sharedVolume, MountPath: customFirmware, SubPath: FirmwareFolder, ReadOnly: true},
-	}
+	container.VolumeMounts = append(container.VolumeMounts,
+		corev1.VolumeMount{Name: stateVolume, MountPath: leasesDirectory, SubPath: leasesFolder}, toolsMount(),
+		corev1.VolumeMount{Name: sharedVolume, MountPath: customFirmware, SubPath: FirmwareFolder, ReadOnly: true})
 	return part{
 		tools:      true,
 		containers: []corev1.Container{container},

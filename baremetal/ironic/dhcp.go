@@ -25,8 +25,13 @@ const (
 // routerIsNone is the end of an ra-param that keeps the interval of dnsmasq and says that the sender is no router.
 const routerIsNone = ",0,0"
 
-// leases is a file on the node, so that a restart of the container keeps it.
-const leases = StateDirectory + "/leases"
+// leases is a file on the node, so that a restart of the container keeps it. Its folder is the only one that the DHCP
+// server may write.
+const (
+	leasesFolder    = "dhcp"
+	leasesDirectory = StateDirectory + "/" + leasesFolder
+	leases          = leasesDirectory + "/leases"
+)
 
 // DNSMasq returns the configuration of the DHCP server. It returns an error without a DHCP configuration.
 //

@@ -208,7 +208,9 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	// On a node it is a file of the node. Only its name differs.
 	text := strings.ReplaceAll(string(content), ironic.StateDirectory, directory)
 	file := filepath.Join(directory, "dnsmasq.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	// The kubelet creates the folder of the leases.
+	err = errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Mkdir(filepath.Join(directory, "dhcp"), 0o750))
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

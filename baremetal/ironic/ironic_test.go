@@ -499,6 +499,38 @@ func TestFastTrack(t *testing.T) {
 	}
 }
 
+// TestFewMounts: the DHCP server, which runs as root and answers any machine, reads no credentials and writes only its
+// leases. It reads the folder with the name of the interface, because the guard replaces the file. The exporter, which
+// requires no password, reads only the folder with the data of the sensors.
+func TestFewMounts(t *testing.T) {
+	chosen := full()
+	chosen.Interface, chosen.DHCP = "", dhcp6()
+	for name, config := range map[string]ironic.Config{"full": full(), "chosen": chosen} {
+		want := map[string][]string{
+			"dnsmasq": {
+				"node:dnsmasq.conf /etc/kubernetes/metal3-ironic/dnsmasq.conf ro", "state:dhcp /run/metal3-ironic/dhcp rw",
+				"tools: /tools ro", "shared:custom_ipxe_firmware /shared/custom_ipxe_firmware ro",
+			},
+			"exporter": {"shared: /shared rw"},
+		}
+		if name == "chosen" {
+			want["dnsmasq"] = slices.Insert(want["dnsmasq"], 1, "state: /run/metal3-ironic ro")
+		}
+		for _, container := range bothSides(t, config) {
+			var got []string
+			for _, mount := range container.VolumeMounts {
+				access := map[bool]string{true: "ro", false: "rw"}[mount.ReadOnly]
+				got = append(got, fmt.Sprintf("%s:%s %s %s", mount.Name, mount.SubPath, mount.MountPath, access))
+			}
+			if expected, found := want[container.Name]; found {
+				if diff := cmp.Diff(expected, got); diff != "" {
+					t.Errorf("%s: mounts of container %s: -want +got:\n%s", name, container.Name, diff)
+				}
+			}
+		}
+	}
+}
+
 // bothSides returns the containers of the static pods and of the Deployment.
 func bothSides(t *testing.T, config ironic.Config) []corev1.Container {
 	t.Helper()

@@ -157,13 +157,15 @@ func (c Config) proxy() []corev1.EnvVar {
 	return variables
 }
 
-// exporter serves the data of sensors that Ironic stores.
+// exporter serves the data of sensors that Ironic stores in the shared folder. It requires no credentials and no
+// certificates.
 func (c Config) exporter() corev1.Container {
 	exporter := c.Settings.Exporter
 	container := c.ironicContainer("exporter", "10m", "128Mi", "/bin/runironic-exporter")
 	container.Env = append(container.Env,
 		corev1.EnvVar{Name: "FLASK_RUN_HOST", Value: bracketed(exporter.Address)},
 		corev1.EnvVar{Name: "FLASK_RUN_PORT", Value: strconv.Itoa(int(exporter.Port))})
+	container.VolumeMounts = []corev1.VolumeMount{sharedMount()}
 	return container
 }
 

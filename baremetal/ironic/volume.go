@@ -86,6 +86,11 @@ func stateMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: stateVolume, MountPath: StateDirectory}
 }
 
+func readOnly(mount corev1.VolumeMount) corev1.VolumeMount {
+	mount.ReadOnly = true
+	return mount
+}
+
 func toolsMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: toolsVolume, MountPath: toolsDirectory, ReadOnly: true}
 }

@@ -245,7 +245,7 @@ func fromSecret(name string, items []corev1.KeyToPath) corev1.VolumeProjection {
 }
 
 // withOptions gives dnsmasq the lines of its file as options. Kubernetes expands the variables. Without the file, the
-// container requires no credentials.
+// container requires no Secret.
 func (r rendered) withOptions(container corev1.Container) (corev1.Container, error) {
 	file := "--conf-file=" + path.Join(ironic.NodeDirectory, ironic.DHCPFile)
 	last := len(container.Command) - 1

@@ -48,7 +48,7 @@ func (n *node) serveDHCP(program string) {
 	})
 	must(t, err)
 	must(t, os.MkdirAll(n.path("dhcp"), 0o755))
-	n.write("etc/dnsmasq.conf", strings.ReplaceAll(string(content), ironic.StateDirectory, n.path("dhcp")))
+	n.write("etc/dnsmasq.conf", strings.ReplaceAll(string(content), ironic.StateDirectory, n.path()))
 	guard := n.process
 	ended := n.run(slices.Concat([]string{"gate", "--while-vip"}, n.place(), []string{
 		"--", program, "--no-daemon", "--tftp-root=" + n.path("dhcp"), "--conf-file=" + n.path("etc", "dnsmasq.conf"),

@@ -72,8 +72,8 @@ func TestIronicDHCPIsThatOfNodes(t *testing.T) {
 	options := got[slices.Index(got, "--no-daemon")+1:]
 	checkWithDNSMasq(t, options)
 	for i, mount := range container.VolumeMounts {
-		if mount.Name == "node" {
-			t.Errorf("volumeMounts[%d] shows credentials to dnsmasq", i)
+		if mount.Name == "node" || mount.Name == "state" && mount.SubPath == "" {
+			t.Errorf("volumeMounts[%d] shows credentials or the state of the guard to dnsmasq", i)
 		}
 	}
 }

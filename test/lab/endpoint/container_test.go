@@ -112,7 +112,7 @@ func (p *pod) start(t *testing.T, name string) *container {
 		}
 		source := filepath.Join(p.volume(mount.Name), mount.SubPath)
 		// The kubelet creates a missing folder too.
-		if err := os.MkdirAll(source, 0o750); err != nil {
+		if err := os.MkdirAll(source, 0o750); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			t.Fatal(err)
 		}
 		place.Shared[mount.MountPath] = source

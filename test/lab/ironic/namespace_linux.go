@@ -79,7 +79,7 @@ type Place struct {
 	Root string
 	// Scratch is an empty folder for mounts.
 	Scratch string
-	// Shared are folders of this machine in the view, by their paths in it.
+	// Shared are folders and files of this machine in the view, by their paths in it.
 	Shared map[string]string
 }
 
@@ -123,8 +123,8 @@ func (p Place) mountRoot() error {
 			return err
 		}
 	}
-	for inside := range p.Shared {
-		if err := os.MkdirAll(filepath.Join(upper, inside), 0o755); err != nil {
+	for inside, source := range p.Shared {
+		if err := mountPoint(filepath.Join(upper, inside), source); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,19 @@ func (p Place) mountRoot() error {
 	return nil
 }
 
-// shared returns the folders that are mounted unchanged.
+// mountPoint creates an empty folder or file, as the source is.
+func mountPoint(target, source string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.MkdirAll(target, 0o755)
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, nil, 0o600))
+}
+
+// shared returns the folders and files that are mounted unchanged.
 func (p Place) shared() map[string]string {
 	all := map[string]string{"/dev": "/dev"}
 	maps.Copy(all, p.Shared)
