@@ -57,8 +57,9 @@ type IronicTLS struct {
 	// +kubebuilder:validation:MaxLength=65536
 	BMCCABundle string `json:"bmcCABundle,omitempty"`
 
-	// trustedCABundle are CA certificates in PEM format. Ironic, the deploy ramdisk and the ramdisk downloader verify
-	// image servers with them instead of the CAs of their images.
+	// trustedCABundle are CA certificates in PEM format. Ironic and the ramdisk downloader verify image servers with them
+	// instead of the CAs of their images. The deploy ramdisk gets them too, but accepts any certificate unless
+	// ramdisk.extraKernelParams contains ipa-insecure=0.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	TrustedCABundle string `json:"trustedCABundle,omitempty"`

@@ -217,6 +217,32 @@ func authoritiesOfTheImage(image source) {
 	}
 }
 
+// TestRamdiskAcceptsAnyCertificate: the image boots ramdisks that accept any certificate. The ramdisk uses the last value
+// of a parameter, so the parameters of the user can change that. The documentation of the CAs must say so.
+func TestRamdiskAcceptsAnyCertificate(t *testing.T) {
+	documentation, err := os.ReadFile("../../docs/spec/metal3cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"`spec.ironic.tls.trustedCABundle`", "`tls.trustedCABundle`"} {
+		_, row, _ := strings.Cut(string(documentation), "| "+name+" |")
+		if row, _, _ = strings.Cut(row, "\n"); !strings.Contains(row, "ipa-insecure=0") {
+			t.Errorf("the row of %s does not say how the ramdisk verifies: %s", name, row)
+		}
+	}
+	upstream(t, func(image source) {
+		order := regexp.MustCompile(`ipa-insecure=\{\{ env\.IRONIC_IPA_INSECURE \| default\('1'\) \}\} .*\{\{ env\.IRONIC_KERNEL_PARAMS`)
+		for name, want := range map[string]int{"ironic.conf.j2": 2, "inspector.ipxe.j2": 1} {
+			if got := len(order.FindAllString(image.read("ironic-config/"+name), -1)); got != want {
+				image.t.Errorf("%s has %d kernel command lines with ipa-insecure before the parameters of the user, want %d", name, got, want)
+			}
+		}
+		if variablesOfThePods(image.t)["IRONIC_IPA_INSECURE"] {
+			image.t.Error("the pods set IRONIC_IPA_INSECURE")
+		}
+	})
+}
+
 // TestExternalAddressOfTheImage expects that the image writes the external address into URLs without brackets.
 func TestExternalAddressOfTheImage(t *testing.T) {
 	upstream(t, func(image source) {
