@@ -3,13 +3,11 @@ package v1beta1_test
 import (
 	"context"
 	"math"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
@@ -158,10 +156,6 @@ func fewValues(seed int64) *randfill.Filler {
 		// The conversion ignores metadata, and the kind is set already.
 		func(*metav1.TypeMeta, randfill.Continue) {},
 		func(*metav1.ObjectMeta, randfill.Continue) {},
-		// An API server writes quantities in their shortest form.
-		func(value *resource.Quantity, random randfill.Continue) {
-			*value = resource.MustParse(strconv.Itoa(random.Intn(100)))
-		},
 		func(value *metav1.Time, random randfill.Continue) {
 			*value = metav1.Unix(int64(random.Uint32()), 0)
 		},

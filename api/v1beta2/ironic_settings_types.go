@@ -1,7 +1,6 @@
 package v1beta2
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -161,11 +160,11 @@ type IronicResources struct {
 type IronicResourceList struct {
 	// cpu in cores, for example 250m.
 	// +optional
-	CPU *resource.Quantity `json:"cpu,omitempty"`
+	CPU Quantity `json:"cpu,omitempty"`
 
 	// memory in bytes, for example 1Gi.
 	// +optional
-	Memory *resource.Quantity `json:"memory,omitempty"`
+	Memory Quantity `json:"memory,omitempty"`
 }
 
 // IronicDHCPRange is an additional range of addresses: of a network behind a DHCP relay, or of the same network.

@@ -42,7 +42,7 @@ type Metal3MachineTemplateStatus struct {
 	// capacity is the minimum of the hosts that match the hostSelector. The cluster autoscaler reads it to scale from
 	// zero.
 	// +optional
-	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	Capacity map[corev1.ResourceName]Quantity `json:"capacity,omitempty"`
 
 	// nodeInfo is the architecture and operating system of the hosts that match the hostSelector. The cluster
 	// autoscaler reads it to scale from zero.

@@ -295,6 +295,14 @@ func TestFilesRefuses(t *testing.T) {
 			reason: "the web server compares hashes", want: "no bcrypt hash",
 			change: func(e *controlplane.Endpoint) { e.Credentials.Htpasswd = []byte("ironic:open-sesame\n") },
 		},
+		"endless request": {
+			reason: "the schema may be older than the manager",
+			want:   `overrides.containers[ironic].resources.requests.cpu: "1e-999999999" is not a quantity`,
+			change: func(e *controlplane.Endpoint) {
+				e.Ironic.Overrides.Containers = []infrav1.IronicContainerOverride{{Name: "ironic"}}
+				e.Ironic.Overrides.Containers[0].Resources.Requests.CPU = "1e-999999999"
+			},
+		},
 		"key of another certificate": {
 			reason: "the web server does not start", want: "reading tls.crt and tls.key",
 			change: func(e *controlplane.Endpoint) { e.Certificates.Key = encodedKey(t, key(3)) },

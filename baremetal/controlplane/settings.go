@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -27,14 +28,6 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 		Collectors:         described.Inspection.Collectors,
 		VLANs:              described.Inspection.VLANInterfaces,
 	}
-	for _, container := range described.Overrides.Containers {
-		if settings.Resources == nil {
-			settings.Resources = map[string]corev1.ResourceRequirements{}
-		}
-		settings.Resources[container.Name] = corev1.ResourceRequirements{
-			Requests: amounts(container.Resources.Requests), Limits: amounts(container.Resources.Limits),
-		}
-	}
 	for _, option := range described.ExtraConfig {
 		settings.Options = append(settings.Options, ironic.Option(option))
 	}
@@ -46,6 +39,9 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 		settings.Proxy.Except = append(networks, settings.Proxy.Except...)
 	}
 	var err error
+	if settings.Resources, err = resources(described.Overrides.Containers); err != nil {
+		return settings, err
+	}
 	if address := described.GuardMetrics.BindAddress; address != "" {
 		if settings.GuardAddress, err = netip.ParseAddr(address); err != nil {
 			return settings, fmt.Errorf("guardMetrics.bindAddress is %q; write an address like 0.0.0.0", address)
@@ -55,15 +51,40 @@ func operatorSettings(described infrav1.Ironic, addresses []vip.Address) (ironic
 	return settings, err
 }
 
-func amounts(described infrav1.IronicResourceList) corev1.ResourceList {
+// resources returns the resources of the containers by name.
+func resources(overrides []infrav1.IronicContainerOverride) (map[string]corev1.ResourceRequirements, error) {
+	all := map[string]corev1.ResourceRequirements{}
+	for _, container := range overrides {
+		path := field.NewPath("overrides", "containers").Key(container.Name).Child("resources")
+		requests, err := amounts(path.Child("requests"), container.Resources.Requests)
+		if err != nil {
+			return nil, err
+		}
+		limits, err := amounts(path.Child("limits"), container.Resources.Limits)
+		if err != nil {
+			return nil, err
+		}
+		all[container.Name] = corev1.ResourceRequirements{Requests: requests, Limits: limits}
+	}
+	return all, nil
+}
+
+func amounts(path *field.Path, described infrav1.IronicResourceList) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
-	if described.CPU != nil {
-		list[corev1.ResourceCPU] = *described.CPU
+	for _, one := range []struct {
+		name corev1.ResourceName
+		text infrav1.Quantity
+	}{{corev1.ResourceCPU, described.CPU}, {corev1.ResourceMemory, described.Memory}} {
+		if one.text == "" {
+			continue
+		}
+		amount, err := one.text.Parse()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q %w", path.Child(string(one.name)), one.text, err)
+		}
+		list[one.name] = amount
 	}
-	if described.Memory != nil {
-		list[corev1.ResourceMemory] = *described.Memory
-	}
-	return list
+	return list, nil
 }
 
 // exporter returns nil if it is not enabled.

@@ -194,14 +194,16 @@ func TestOverridesReachEveryContainer(t *testing.T) {
 	endpoint.Ironic.Ramdisk.DisableDownloader = nil
 	want := map[string]corev1.ResourceRequirements{}
 	for i, name := range overridable(t) {
-		cpu, memory := resource.MustParse(fmt.Sprint(i+1)), resource.MustParse(fmt.Sprintf("%dGi", i+1))
+		cpu, memory := fmt.Sprint(i+1), fmt.Sprintf("%dGi", i+1)
 		endpoint.Ironic.Overrides.Containers = append(endpoint.Ironic.Overrides.Containers, infrav1.IronicContainerOverride{
 			Name: name, Resources: infrav1.IronicResources{
-				Requests: infrav1.IronicResourceList{CPU: &cpu}, Limits: infrav1.IronicResourceList{Memory: &memory},
+				Requests: infrav1.IronicResourceList{CPU: infrav1.Quantity(cpu)},
+				Limits:   infrav1.IronicResourceList{Memory: infrav1.Quantity(memory)},
 			},
 		})
 		want[name] = corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: cpu}, Limits: corev1.ResourceList{corev1.ResourceMemory: memory},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
 		}
 	}
 	deployment, _, err := controlplane.Management(endpoint, ironic.Management{Name: "a", Namespace: "b", Secret: "c"})

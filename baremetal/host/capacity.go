@@ -11,7 +11,7 @@ import (
 // Capacity returns the minimum of CPU and memory over the inspected hosts, and their architecture if all have the same
 // one. It returns nil if no host was inspected. The autoscaler uses the minimum because a pending Pod must fit on any
 // of the hosts.
-func Capacity(hosts []*bmov1alpha1.BareMetalHost) (corev1.ResourceList, *infrav1.NodeInfo) {
+func Capacity(hosts []*bmov1alpha1.BareMetalHost) (map[corev1.ResourceName]infrav1.Quantity, *infrav1.NodeInfo) {
 	var cpus, mebibytes int64
 	architectures := map[infrav1.Architecture]bool{}
 	for _, host := range hosts {
@@ -32,9 +32,9 @@ func Capacity(hosts []*bmov1alpha1.BareMetalHost) (corev1.ResourceList, *infrav1
 			info.Architecture = architecture
 		}
 	}
-	return corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(mebibytes<<20, resource.BinarySI),
+	return map[corev1.ResourceName]infrav1.Quantity{
+		corev1.ResourceCPU:    infrav1.Quantity(resource.NewQuantity(cpus, resource.DecimalSI).String()),
+		corev1.ResourceMemory: infrav1.Quantity(resource.NewQuantity(mebibytes<<20, resource.BinarySI).String()),
 	}, info
 }
 

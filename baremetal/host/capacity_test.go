@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
@@ -19,17 +18,15 @@ func TestCapacity(t *testing.T) {
 			h.Status.HardwareDetails.CPU.Arch = architecture
 		})
 	}
-	resources := func(cpus, memory string) corev1.ResourceList {
-		return corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse(memory),
-		}
+	resources := func(cpus, memory infrav1.Quantity) map[corev1.ResourceName]infrav1.Quantity {
+		return map[corev1.ResourceName]infrav1.Quantity{corev1.ResourceCPU: cpus, corev1.ResourceMemory: memory}
 	}
 	info := func(architecture infrav1.Architecture) *infrav1.NodeInfo {
 		return &infrav1.NodeInfo{Architecture: architecture, OperatingSystem: "linux"}
 	}
 	cases := map[string]struct {
 		hosts    []*bmov1alpha1.BareMetalHost
-		capacity corev1.ResourceList
+		capacity map[corev1.ResourceName]infrav1.Quantity
 		info     *infrav1.NodeInfo
 	}{
 		"no host": {},

@@ -54,7 +54,7 @@ type scope struct {
 	hosts []*bmov1alpha1.BareMetalHost
 
 	// capacity and nodeInfo are the capacity of these hosts. reportCapacity sets them.
-	capacity corev1.ResourceList
+	capacity map[corev1.ResourceName]infrav1.Quantity
 	nodeInfo *infrav1.NodeInfo
 
 	// selectorError is the error of an invalid hostSelector.

@@ -3,14 +3,16 @@ package metal3machinetemplate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -98,13 +100,13 @@ func describeCleaningMode(s *suite) {
 
 // describeCapacity are the stories about the capacity of hosts.
 func describeCapacity(s *suite) {
-	offers := func(ctx context.Context, w *world, cpus, memory string, architecture infrav1.Architecture) {
+	offers := func(ctx context.Context, w *world, cpus, memory infrav1.Quantity, architecture infrav1.Architecture) {
 		GinkgoHelper()
 		w.eventually(ctx, infrav1.ReadyCondition, stage.IsTrueBecause(infrav1.CapacityKnownReason))
 		Eventually(func(g Gomega) {
 			status := w.get(ctx, g).Status
-			g.Expect(status.Capacity[corev1.ResourceCPU]).To(Equal(resource.MustParse(cpus)))
-			g.Expect(status.Capacity[corev1.ResourceMemory]).To(Equal(resource.MustParse(memory)))
+			g.Expect(status.Capacity[corev1.ResourceCPU]).To(Equal(cpus))
+			g.Expect(status.Capacity[corev1.ResourceMemory]).To(Equal(memory))
 			g.Expect(status.NodeInfo).To(HaveValue(Equal(
 				infrav1.NodeInfo{OperatingSystem: "linux", Architecture: architecture})))
 		}).Should(Succeed())
@@ -149,6 +151,16 @@ func describeCapacity(s *suite) {
 		w.eventually(ctx, infrav1.ReadyCondition,
 			stage.IsFalseBecause(infrav1.InvalidHostSelectorReason, `operator "within" is unknown`))
 		Expect(w.get(ctx, Default).Status.Capacity).To(BeEmpty())
+	})
+
+	It("has no capacity that clients cannot parse", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx)
+		for _, text := range []string{"1e1.5", "1e100"} {
+			status := fmt.Appendf(nil, `{"status": {"capacity": {"cpu": %q}}}`, text)
+			err := w.client.Status().Patch(ctx, w.get(ctx, Default), client.RawPatch(types.MergePatchType, status))
+			Expect(err).To(MatchError(ContainSubstring("status.capacity.cpu: Invalid value")), text)
+		}
 	})
 
 	It("writes nothing for irrelevant changes of hosts", func(ctx context.Context) {

@@ -47,3 +47,21 @@ spec:
 		t.Errorf("spec.ironic is still there: %+v", stored.Spec.Ironic)
 	}
 }
+
+// TestQuantityWithManyDigits creates Metal3Clusters with a quantity of a billion digits. A webhook decodes them before
+// the API server validates them. The API server does not validate what the conversion restores.
+func TestQuantityWithManyDigits(t *testing.T) {
+	const ironic = `{"endpoint": {"virtualIPs": ["172.22.0.2"], "cidrs": ["172.22.0.0/24"], "interface": "provisioning"}, ` +
+		`"overrides": {"containers": [{"name": "ironic", "resources": {"limits": {"cpu": "1e-999999999"}}}]}}`
+	const path = "spec.ironic.overrides.containers[0].resources.limits.cpu: Invalid value: "
+	server := startServer(t)
+	for text, want := range map[string]string{
+		clusterOfTenant + "  ironic: " + ironic: "should match",
+		hiddenIronic(ironic):                    "is not a quantity",
+	} {
+		err := create(t, server, build.DefaultNamespace, text)
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want that %s", err, want)
+		}
+	}
+}

@@ -21,25 +21,38 @@ spec:
   controlPlaneEndpoint: {host: 192.0.2.10, port: 6443}
 `
 	endpointOfTenant = `{"endpoint": {"virtualIPs": ["172.22.0.2"], "cidrs": ["172.22.0.0/24"], "interface": "provisioning"}}`
-
-	annotationOfTenant = `cluster.x-k8s.io/conversion-data: '{"spec": {"ironic": ` + endpointOfTenant + `}}'`
 )
 
-// TestPolicyForOneEndpoint applies the policy of a document. A v1beta1 Metal3Cluster has no spec.ironic, but the
-// conversion restores the field from an annotation.
+// hiddenIronic returns a v1beta1 Metal3Cluster, which has no spec.ironic. The conversion restores the field from the
+// annotation.
+func hiddenIronic(ironic string) string {
+	return strings.Replace(strings.Replace(clusterOfTenant, "v1beta2", "v1beta1", 1), "{name: mine}", `
+  name: mine
+  annotations:
+    cluster.x-k8s.io/conversion-data: '{"spec": {"ironic": `+ironic+"}}'", 1)
+}
+
+// create returns the error of the API server for a new object.
+func create(t *testing.T, server *env.Server, namespace, text string) error {
+	t.Helper()
+	_, err := server.KubectlWithInput(t.Context(), strings.NewReader(text), "create", "--dry-run=server",
+		"-n", namespace, "-f", "-")
+	return err
+}
+
+// TestPolicyForOneEndpoint applies the policy of a document.
 func TestPolicyForOneEndpoint(t *testing.T) {
 	const tenant = "tenant"
 	stored := clusterOfTenant + "  ironic: " + endpointOfTenant
 	harmless := strings.Replace(clusterOfTenant, "v1beta2", "v1beta1", 1)
-	hidden := strings.Replace(harmless, "{name: mine}", "\n  name: mine\n  annotations:\n    "+annotationOfTenant, 1)
+	hidden := hiddenIronic(endpointOfTenant)
 	g := NewWithT(t)
 	server := startServer(t)
 	g.Expect(server.Client.Create(t.Context(), build.Namespace(tenant))).To(Succeed())
 	apply(t, server, tenant, policy(t, server))
 	attempt := func(namespace, text string) error {
-		_, err := server.KubectlWithInput(t.Context(), strings.NewReader(text), "create", "--dry-run=server",
-			"-n", namespace, "-f", "-")
-		return err
+		t.Helper()
+		return create(t, server, namespace, text)
 	}
 	denied := MatchError(ContainSubstring("spec.ironic is permitted in the namespace metal3 only"))
 	g.Eventually(func() error { return attempt(tenant, stored) }, startLimit, pollEvery).Should(denied)

@@ -189,23 +189,32 @@ func overrides(path *field.Path, containers []infrav1.IronicContainerOverride) f
 	return errs
 }
 
-// amounts validates the request and the limit of a resource. Nil means that it is omitted.
-func amounts(path *field.Path, name string, request, limit *resource.Quantity) field.ErrorList {
-	var errs field.ErrorList
-	for _, one := range []struct {
-		list   string
-		amount *resource.Quantity
-	}{{"requests", request}, {"limits", limit}} {
-		if one.amount != nil && one.amount.Sign() <= 0 {
-			errs = append(errs, field.Invalid(path.Child(one.list, name), one.amount.String(),
-				"is not positive; omit it, or raise it"))
-		}
-	}
-	if request != nil && limit != nil && request.Cmp(*limit) > 0 {
-		errs = append(errs, field.Invalid(path.Child("requests", name), request.String(),
-			"is more than the limit of "+limit.String()+"; lower it, or raise the limit"))
+// amounts validates the request and the limit of a resource.
+func amounts(path *field.Path, name string, request, limit infrav1.Quantity) field.ErrorList {
+	least, errs := amount(path.Child("requests", name), request)
+	most, others := amount(path.Child("limits", name), limit)
+	errs = append(errs, others...)
+	if least != nil && most != nil && least.Cmp(*most) > 0 {
+		errs = append(errs, field.Invalid(path.Child("requests", name), string(request),
+			fmt.Sprintf("is more than the limit of %s; lower it, or raise the limit", limit)))
 	}
 	return errs
+}
+
+// amount parses a quantity. It returns nil for an omitted or invalid one.
+func amount(path *field.Path, text infrav1.Quantity) (*resource.Quantity, field.ErrorList) {
+	if text == "" {
+		return nil, nil
+	}
+	parsed, err := text.Parse()
+	switch {
+	case err != nil:
+		return nil, field.ErrorList{field.Invalid(path, string(text), err.Error())}
+	case parsed.Sign() <= 0:
+		return nil, field.ErrorList{field.Invalid(path, string(text), "is not positive; omit it, or raise it")}
+	default:
+		return &parsed, nil
+	}
 }
 
 func isNetwork(text string) bool {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
@@ -82,11 +80,11 @@ func TestIronicOverrides(t *testing.T) {
 			}}
 		}
 	}
-	cpu := func(amount string) infrav1.IronicResourceList {
-		return infrav1.IronicResourceList{CPU: new(resource.MustParse(amount))}
+	cpu := func(amount infrav1.Quantity) infrav1.IronicResourceList {
+		return infrav1.IronicResourceList{CPU: amount}
 	}
-	memory := func(amount string) infrav1.IronicResourceList {
-		return infrav1.IronicResourceList{Memory: new(resource.MustParse(amount))}
+	memory := func(amount infrav1.Quantity) infrav1.IronicResourceList {
+		return infrav1.IronicResourceList{Memory: amount}
 	}
 	const field = "ironic.overrides.containers[0].resources."
 	findMistakes(t, map[string]mistake{
@@ -104,6 +102,12 @@ func TestIronicOverrides(t *testing.T) {
 			reason: "a limit of zero",
 			change: override(infrav1.IronicResourceList{}, cpu("0")),
 			want:   []string{field + `limits.cpu: Invalid value: "0": is not positive; omit it, or raise it`},
+		},
+		"endless": {
+			reason: "the conversion from v1beta1 restores it without the schema",
+			change: override(cpu("1e-999999999"), memory("1Gi")),
+			want: []string{field + `requests.cpu: Invalid value: "1e-999999999": is not a quantity of at most 32 characters ` +
+				"with an exponent of at most two digits; write it like 250m or 1Gi"},
 		},
 		"negative": {
 			reason: "the kubelet refuses the pod",
