@@ -129,7 +129,7 @@ func TestTheRouterIDIsStoredFirst(t *testing.T) {
 type ensuring func(ctx context.Context) error
 
 func (e ensuring) Ensure(
-	ctx context.Context, _ *infrav1.Metal3Cluster, _ string,
+	ctx context.Context, _ *infrav1.Metal3Cluster, _ string, _ []*bmov1alpha1.BareMetalHost,
 ) (secrets.Material, outcome.Outcome, error) {
 	return secrets.Material{}, outcome.Done(), e(ctx)
 }

@@ -23,7 +23,8 @@ import (
 // Secrets keeps the credentials and certificates of an Ironic endpoint.
 type Secrets interface {
 	Find(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
-	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (secrets.Material, outcome.Outcome, error)
+	Ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, hosts []*bmov1alpha1.BareMetalHost,
+	) (secrets.Material, outcome.Outcome, error)
 }
 
 // Hosts reads hosts, and writes hosts that are reserved for a deleted Cluster.

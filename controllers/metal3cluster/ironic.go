@@ -123,7 +123,7 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (outcome.Outcome,
 	if s.infra.Spec.Ironic == nil {
 		return outcome.Done(), nil
 	}
-	material, kept, err := r.Secrets.Ensure(ctx, s.infra, s.cluster.Name)
+	material, kept, err := r.Secrets.Ensure(ctx, s.infra, s.cluster.Name, s.move.Hosts)
 	if errors.As(err, &s.unowned) {
 		kept, err = kept.WithAfter(unownedDelay), nil
 	}

@@ -324,6 +324,18 @@ func describeIronic(s *suite) {
 		Expect(mine.OwnerReferences).To(ConsistOf(HaveField("UID", w.get(ctx, Default).UID)))
 	})
 
+	It("does not use the credentials of a BMC before BMO reconciles the host", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.host(ctx, "rack-1")
+		w.create(ctx, build.ControllerSecret(build.Host("rack-1", build.InNamespace(w.namespace))))
+		w.manager.Start()
+		w.infrastructure(ctx, w.cluster(ctx), withIronic(newIronic(), func(i *infrav1.Ironic) {
+			i.CredentialsRef = &corev1.LocalObjectReference{Name: "rack-1-bmc"}
+		}))
+		w.eventually(ctx, infrav1.IronicEndpointReadyCondition, stage.IsFalseBecause(infrav1.IronicSecretInvalidReason,
+			"Secret rack-1-bmc, which spec.ironic.credentialsRef names, is spec.bmc.credentialsName of BareMetalHost rack-1"))
+	})
+
 	It("removes status and conditions of the endpoint when spec.ironic is removed", func(ctx context.Context) {
 		w := s.world(ctx)
 		ironic := newIronic()

@@ -43,7 +43,8 @@ type kept struct {
 	err      error
 }
 
-func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string) (secrets.Material, outcome.Outcome, error) {
+func (k kept) Ensure(context.Context, *infrav1.Metal3Cluster, string, []*bmov1alpha1.BareMetalHost,
+) (secrets.Material, outcome.Outcome, error) {
 	return k.material, k.outcome, k.err
 }
 

@@ -118,7 +118,7 @@ func withEndpoint(infra *infrav1.Metal3Cluster) {
 func (w *world) keepSecret(ctx context.Context) {
 	GinkgoHelper()
 	keeper := secrets.Keeper{Client: w.client, Random: rand.Reader, Clock: clock.RealClock{}, Hash: secrets.HashPassword}
-	_, kept, err := keeper.Ensure(ctx, w.infra, clusterName)
+	_, kept, err := keeper.Ensure(ctx, w.infra, clusterName, nil)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kept.IsDone()).To(BeTrue(), kept.Message)
 }

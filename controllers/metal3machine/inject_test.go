@@ -61,7 +61,7 @@ func newInjecting(t *testing.T, format, data string) *injecting {
 	stored := fake.NewClientBuilder().WithScheme(build.SharedScheme()).
 		WithObjects(build.BootstrapSecret("machine", format, []byte(data))).Build()
 	keeper := secrets.Keeper{Client: stored, Random: rand.Reader, Clock: clock.RealClock{}, Hash: secrets.HashPassword}
-	if _, kept, err := keeper.Ensure(context.Background(), s.infra, "cluster"); err != nil || !kept.IsDone() {
+	if _, kept, err := keeper.Ensure(context.Background(), s.infra, "cluster", nil); err != nil || !kept.IsDone() {
 		t.Fatal(kept, err)
 	}
 	e.client = interceptor.NewClient(stored, interceptor.Funcs{

@@ -64,11 +64,12 @@ func (u *UnownedError) Unwrap() error { return u.Cause }
 
 // Ensure completes the Secret of a Metal3Cluster with spec.ironic, and returns its material. The outcome is done when
 // the material may be used, waiting for a Secret that spec.ironic names, and blocked if the user must correct a Secret.
-// The material is set only when done, also with an UnownedError.
+// The material is set only when done, also with an UnownedError. The hosts are those of the namespace: Ensure uses no
+// credentials of their BMCs.
 func (k *Keeper) Ensure(
-	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string,
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, hosts []*bmov1alpha1.BareMetalHost,
 ) (Material, outcome.Outcome, error) {
-	material, err := k.ensure(ctx, owner, cluster)
+	material, err := k.ensure(ctx, owner, cluster, hosts)
 	var wrong *problem
 	var absent *absence
 	var unowned *UnownedError
@@ -111,22 +112,24 @@ func (a *absence) Error() string {
 	return fmt.Sprintf("Waiting for Secret %s, which spec.ironic.%s names", a.name, a.field)
 }
 
-func (k *Keeper) ensure(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (Material, error) {
+func (k *Keeper) ensure(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, hosts []*bmov1alpha1.BareMetalHost,
+) (Material, error) {
 	spec := owner.Spec.Ironic
 	wanted := identity{clusterID: spec.ClusterID, addresses: spec.Endpoint.VirtualIPs}
 	if err := wanted.check(); err != nil {
 		return Material{}, err
 	}
-	current, err := k.current(ctx, owner, cluster)
+	current, err := k.current(ctx, owner, cluster, hosts)
 	if err != nil {
 		return Material{}, err
 	}
 	found := content{name: current.Name, data: current.Data}
-	givenCredentials, err := k.given(ctx, owner.Namespace, cluster, reference{spec.CredentialsRef, "credentialsRef"})
+	givenCredentials, err := k.given(ctx, owner, cluster, hosts, reference{spec.CredentialsRef, "credentialsRef"})
 	if err != nil {
 		return Material{}, err
 	}
-	givenCertificates, err := k.given(ctx, owner.Namespace, cluster, reference{spec.TLSRef, "tlsRef"})
+	givenCertificates, err := k.given(ctx, owner, cluster, hosts, reference{spec.TLSRef, "tlsRef"})
 	if err != nil {
 		return Material{}, err
 	}
@@ -170,7 +173,9 @@ func (k *Keeper) stored(ctx context.Context, namespace, cluster string) (*corev1
 }
 
 // current reads the Secret of the cluster, and refuses that of another owner and one that BMO uses.
-func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, cluster string) (*corev1.Secret, error) {
+func (k *Keeper) current(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, hosts []*bmov1alpha1.BareMetalHost,
+) (*corev1.Secret, error) {
 	secret, err := k.stored(ctx, owner.Namespace, cluster)
 	if err != nil {
 		return nil, err
@@ -178,7 +183,7 @@ func (k *Keeper) current(ctx context.Context, owner *infrav1.Metal3Cluster, clus
 	if other := metav1.GetControllerOf(secret); other != nil && other.UID != owner.UID {
 		return nil, problemf("Secret %s belongs to %s %s, but Metal3Cluster %s requires this name: remove the Secret",
 			secret.Name, other.Kind, other.Name, owner.Name)
-	} else if use := useOfBMO(secret); other == nil && use != "" {
+	} else if use := useOfBMO(secret, hosts); other == nil && use != "" {
 		return nil, problemf("Secret %s %s, but Metal3Cluster %s requires this name: give the Secret of the host another "+
 			"name", secret.Name, use, owner.Name)
 	}
@@ -193,19 +198,21 @@ type reference struct {
 
 // given reads a Secret that the user named. It refuses a Secret that BMO uses: a user who may not read the credentials
 // of a BMC could otherwise send them to a VIP.
-func (k *Keeper) given(ctx context.Context, namespace, cluster string, from reference) (content, error) {
+func (k *Keeper) given(
+	ctx context.Context, owner *infrav1.Metal3Cluster, cluster string, hosts []*bmov1alpha1.BareMetalHost, from reference,
+) (content, error) {
 	if from.LocalObjectReference == nil || from.Name == "" || from.Name == Name(cluster) {
 		return content{}, nil
 	}
 	secret := &corev1.Secret{}
-	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: from.Name}, secret)
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: from.Name}, secret)
 	if apierrors.IsNotFound(err) {
 		return content{}, &absence{from.Name, from.field}
 	}
 	if err != nil {
 		return content{}, fmt.Errorf("reading Secret %s: %w", from.Name, err)
 	}
-	if use := useOfBMO(secret); use != "" {
+	if use := useOfBMO(secret, hosts); use != "" {
 		return content{}, problemf("Secret %s, which spec.ironic.%s names, %s: name a Secret that the Baremetal Operator "+
 			"does not use", from.Name, from.field, use)
 	}
@@ -216,9 +223,9 @@ func (k *Keeper) given(ctx context.Context, namespace, cluster string, from refe
 	return result, nil
 }
 
-// useOfBMO returns the mark of a Secret that BMO uses, empty if there is none. BMO sets the host as an owner of the
-// credentials of its BMC, and the label on all Secrets that it reads.
-func useOfBMO(secret *corev1.Secret) string {
+// useOfBMO returns the use of a Secret by BMO, empty if there is none. BMO sets the host as an owner of the credentials
+// of its BMC, and the label on all Secrets that it reads, once it reconciles the host.
+func useOfBMO(secret *corev1.Secret, hosts []*bmov1alpha1.BareMetalHost) string {
 	for _, owner := range secret.OwnerReferences {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")
 		if owner.Kind == "BareMetalHost" && group == bmov1alpha1.GroupVersion.Group {
@@ -227,6 +234,11 @@ func useOfBMO(secret *corev1.Secret) string {
 	}
 	if metav1.HasLabel(secret.ObjectMeta, bmoLabel) {
 		return "has the label " + bmoLabel
+	}
+	for _, host := range hosts {
+		if host.Spec.BMC.CredentialsName == secret.Name {
+			return "is spec.bmc.credentialsName of BareMetalHost " + host.Name
+		}
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,7 @@ type world struct {
 	clock  *clocktesting.FakePassiveClock
 	client client.Client
 	owner  *infrav1.Metal3Cluster
+	hosts  []*bmov1alpha1.BareMetalHost
 	writes *int
 }
 
@@ -82,7 +84,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // ensure runs the keeper, and requires that no message contains a secret.
 func (w *world) ensure(t *testing.T) (Material, outcome.Outcome) {
 	t.Helper()
-	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName, w.hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +349,7 @@ func TestSecretsOfTheUserThatMayNotBeOwned(t *testing.T) {
 			return apierrors.NewForbidden(corev1.Resource("secrets"), o.GetName(), errors.New("cannot set an ownerRef"))
 		},
 	})
-	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+	material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName, w.hosts)
 	var unowned *UnownedError
 	if !errors.As(err, &unowned) || !result.IsDone() || string(material.Password) != secretPassword {
 		t.Fatalf("got %v, %v, want the material and an error", result, err)
@@ -442,6 +444,10 @@ func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 			"the Secret has lost its owner", labelled, outcome.Blocked(infrav1.IronicSecretInvalidReason,
 				"has the label environment.metal3.io: name a Secret that the Baremetal Operator does not use"),
 		},
+		"UnseenByBMO": {
+			"BMO has not reconciled the host", secret("rack-2-bmc", data), outcome.Blocked(infrav1.IronicSecretInvalidReason,
+				"is spec.bmc.credentialsName of BareMetalHost rack-2: name a Secret that the Baremetal Operator does not use"),
+		},
 	}
 	for name, tc := range cases {
 		for _, field := range []string{"credentialsRef", "tlsRef"} {
@@ -451,7 +457,11 @@ func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
 					objects = append(objects, tc.secret.DeepCopy())
 				}
 				w := newWorld(t, objects...)
+				w.hosts = append(w.hosts, build.Host("rack-1"), build.Host("rack-2"))
 				reference := &corev1.LocalObjectReference{Name: "mine"}
+				if tc.secret != nil {
+					reference.Name = tc.secret.Name
+				}
 				if field == "tlsRef" {
 					w.owner.Spec.Ironic.TLSRef = reference
 				} else {
@@ -493,6 +503,13 @@ func TestOwnersOfOthersStay(t *testing.T) {
 	if _, got := w.ensure(t); !got.IsBlocked() || !strings.Contains(got.Message, "is owned by BareMetalHost cluster") ||
 		*w.writes != 0 {
 		t.Errorf("got %+v after %d writes, want that the credentials of a BMC are not used", got, *w.writes)
+	}
+	w = newWorld(t, secret("cluster-ironic", pick(generated(t), UsernameKey, PasswordKey)))
+	w.hosts = append(w.hosts, build.Host("rack-1"))
+	w.hosts[0].Spec.BMC.CredentialsName = "cluster-ironic"
+	if _, got := w.ensure(t); !got.IsBlocked() || *w.writes != 0 ||
+		!strings.Contains(got.Message, "is spec.bmc.credentialsName of BareMetalHost rack-1") {
+		t.Errorf("got %+v after %d writes, want that credentials for a BMC are not used", got, *w.writes)
 	}
 	w = newWorld(t)
 	w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "cluster-ironic"}
@@ -644,7 +661,7 @@ func TestFailures(t *testing.T) {
 			w := newWorld(t, objects...)
 			w.owner.Spec.Ironic.CredentialsRef = &corev1.LocalObjectReference{Name: "mine"}
 			requests := w.failing(t, number)
-			material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName)
+			material, result, err := w.keeper.Ensure(context.Background(), w.owner, clusterName, w.hosts)
 			if !errors.Is(err, errAway) || *requests != number || len(material.Password) > 0 {
 				t.Fatalf("%s, request %d: got %v, %v, want its error and no material", name, number, result, err)
 			}
@@ -660,12 +677,12 @@ func TestRandomAndHashFail(t *testing.T) {
 	broken := errors.New("no dice")
 	w := newWorld(t)
 	w.keeper.Random = brokenReader{broken}
-	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName); !errors.Is(err, broken) || *w.writes != 0 {
+	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName, w.hosts); !errors.Is(err, broken) || *w.writes != 0 {
 		t.Errorf("got %v after %d writes", err, *w.writes)
 	}
 	w = newWorld(t)
 	w.keeper.Hash = func([]byte) ([]byte, error) { return nil, broken }
-	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName); !errors.Is(err, broken) || *w.writes != 0 {
+	if _, _, err := w.keeper.Ensure(context.Background(), w.owner, clusterName, w.hosts); !errors.Is(err, broken) || *w.writes != 0 {
 		t.Errorf("got %v after %d writes", err, *w.writes)
 	}
 }
