@@ -2,6 +2,7 @@ package hoststore
 
 import (
 	"time"
+	"unique"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -42,7 +43,8 @@ type facts struct {
 	outdated string
 
 	// refusals holds the errors of the refused claims of one version by machine: the cause may be the spec of the machine.
-	refusals map[Key]string
+	// Machines that a host refuses for the same cause share the text.
+	refusals map[Key]unique.Handle[string]
 
 	// refused is the version of the refused claims. No machine claims it before resumes.
 	refused string
@@ -69,7 +71,10 @@ func (a *assumeCache) store(key Key, known facts) {
 func (a *assumeCache) candidate(current *bmov1alpha1.BareMetalHost, machine Key) host.Candidate {
 	known := a.hosts[client.ObjectKeyFromObject(current)]
 	outdated := current.ResourceVersion != "" && known.outdated == current.ResourceVersion
-	cause := known.refusals[machine]
+	var cause string
+	if refusal, refused := known.refusals[machine]; refused {
+		cause = refusal.Value()
+	}
 	return host.Candidate{
 		Host:    current,
 		Assumed: known.isAssumed() && known.machine != machine || outdated || cause == "" && a.isPaused(known),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unique"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -125,9 +126,9 @@ func (a *assumeCache) refuse(current, desired *bmov1alpha1.BareMetalHost, cause 
 	}
 	a.pauses[known.machine] = a.pauses[known.machine].next(a.clock.Now())
 	if known.refusals == nil || known.refused != current.ResourceVersion {
-		known.refusals = map[Key]string{}
+		known.refusals = map[Key]unique.Handle[string]{}
 	}
-	known.refusals[known.machine] = cause.Error()
+	known.refusals[known.machine] = unique.Make(cause.Error())
 	known.refused, known.resumes = current.ResourceVersion, a.clock.Now().Add(hostPause)
 	a.store(key, known)
 	a.end(key)
