@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -25,16 +26,23 @@ type entry struct {
 	value func(path *field.Path) (string, *field.Error)
 }
 
-// MetaData renders the meta-data: a YAML map of strings.
+// MetaData renders the meta-data: a YAML map of strings. It returns an error before the values exceed the limit of a
+// Secret: entries repeat DNS servers of pools and annotations, which could exhaust the memory.
 func MetaData(data *infrav1.MetaData, subject Subject, addresses map[Pool]Address) ([]byte, error) {
 	rendered := map[string]string{}
 	var problems field.ErrorList
 	path := field.NewPath("spec", "metaData")
+	size := 0
 	for _, entry := range entries(data, subject, addresses) {
-		value, err := entry.value(path.Child(entry.list).Key(entry.key))
+		at := path.Child(entry.list).Key(entry.key)
+		value, err := entry.value(at)
 		if err != nil {
 			problems = append(problems, err)
 			continue
+		}
+		if size += len(value); size > corev1.MaxSecretSize {
+			problems = append(problems, noSpace(at, len(value)))
+			break
 		}
 		rendered[entry.key] = value
 	}
@@ -225,4 +233,11 @@ const anotherAddress = ", then delete the Machine, because an allocated address 
 
 func noPrefix(path *field.Path, pool string) *field.Error {
 	return field.Invalid(path, pool, "allocated an address without a prefix; set the prefix of the pool"+anotherAddress)
+}
+
+func noSpace(path *field.Path, size int) *field.Error {
+	err := field.TooLong(path, nil, corev1.MaxSecretSize)
+	err.Detail = fmt.Sprintf("has %d bytes, and with the entries before it more than the %d bytes of a Secret; shorten "+
+		"the value, or use it in fewer entries of a new Metal3DataTemplate", size, corev1.MaxSecretSize)
+	return err
 }

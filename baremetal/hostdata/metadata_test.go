@@ -1,6 +1,7 @@
 package hostdata_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,27 @@ func metaDataCases() map[string]metaDataCase {
 			template: "{fromHostInterfaces: [{key: a, interface: eth7}], ipAddressesFromPool: [{key: b, name: unknown}], objectNames: [{key: c, object: node}]}",
 			problems: []string{"fromHostInterfaces[a]", "ipAddressesFromPool[b]", `objectNames[c].object: Unsupported value: "node"`},
 		},
+	}
+}
+
+// TestMetaDataFitsIntoASecret renders the DNS servers of a pool several times.
+func TestMetaDataFitsIntoASecret(t *testing.T) {
+	pools := map[hostdata.Pool]hostdata.Address{metal3("many"): {DNSServers: slices.Repeat([]string{"8.8.8.8"}, 1<<16)}}
+	render := func(keys ...string) error {
+		var template infrav1.MetaData
+		for _, key := range keys {
+			template.DNSServersFromPool = append(template.DNSServersFromPool, infrav1.FromPool{Key: key, Name: "many"})
+		}
+		_, err := hostdata.MetaData(&template, subject(), pools)
+		return err
+	}
+	if err := render("a"); err != nil {
+		t.Error(err)
+	}
+	const want = "spec.metaData.dnsServersFromPool[c]: Too long: has 524287 bytes, and with the entries before it more than " +
+		"the 1048576 bytes of a Secret; shorten the value, or use it in fewer entries of a new Metal3DataTemplate"
+	if err := render("a", "b", "c", "d"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
+// maxPoolServers is the limit of DNS servers from pools in the network-data, counted again for each route.
+const maxPoolServers = 4096
+
 // document is one object of the network-data.
 type document = map[string]any
 
@@ -85,6 +88,9 @@ type network struct {
 	subject   Subject
 	addresses map[Pool]Address
 	problems  field.ErrorList
+
+	// poolServers counts the DNS servers from pools.
+	poolServers int
 }
 
 func (n *network) report(err *field.Error) { n.problems = append(n.problems, err) }
@@ -235,7 +241,8 @@ func (n *network) gateway(path *field.Path, gateway *infrav1.NetworkGateway, of 
 	return given.Gateway
 }
 
-// services returns the DNS servers: those in the list, then those of the pool.
+// services returns the DNS servers: those in the list, then those of the pool. It omits and reports those of the pool
+// over the limit: their product with the routes of a template could exhaust the memory.
 func (n *network) services(path *field.Path, services infrav1.NetworkServices) []document {
 	all := []document{}
 	add := func(address string) { all = append(all, document{"type": "dns", "address": address}) }
@@ -245,9 +252,19 @@ func (n *network) services(path *field.Path, services infrav1.NetworkServices) [
 	if services.DNSFromIPPool == "" {
 		return all
 	}
+	at := path.Child("dnsFromIPPool")
 	given, found := n.addresses[metal3Pool(services.DNSFromIPPool)]
 	if !found {
-		n.report(noAddress(path.Child("dnsFromIPPool"), services.DNSFromIPPool))
+		n.report(noAddress(at, services.DNSFromIPPool))
+	}
+	before := n.poolServers
+	if n.poolServers += len(given.DNSServers); n.poolServers > maxPoolServers {
+		if before <= maxPoolServers {
+			n.report(field.Invalid(at, services.DNSFromIPPool, fmt.Sprintf("adds %d DNS servers to the %d from other uses of "+
+				"pools, the limit is %d; use it in fewer routes of a new Metal3DataTemplate, or shorten spec.dnsServers of the "+
+				"pool%s", len(given.DNSServers), before, maxPoolServers, anotherAddress)))
+		}
+		return all
 	}
 	for _, address := range given.DNSServers {
 		add(address)

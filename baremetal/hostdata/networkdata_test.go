@@ -1,6 +1,8 @@
 package hostdata_test
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +184,29 @@ func testNetworkData(t *testing.T, tc networkDataCase) {
 	if old := throughOldVersion(t, infrav1.Metal3DataTemplateSpec{NetworkData: &template}); old != nil {
 		got, err = hostdata.NetworkData(old.NetworkData, subject(), addresses())
 		check(t, tc.want, tc.problems, got, err)
+	}
+}
+
+// TestDNSServersOfPoolsAreBounded renders the DNS servers of a pool in many routes.
+func TestDNSServersOfPoolsAreBounded(t *testing.T) {
+	pools := map[hostdata.Pool]hostdata.Address{metal3("many"): {DNSServers: slices.Repeat([]string{"8.8.8.8"}, 500)}}
+	render := func(routes int) ([]byte, error) {
+		template := infrav1.NetworkData{Networks: infrav1.NetworkAddresses{IPv4DHCP: []infrav1.DynamicNetwork{{ID: "a"}}}}
+		template.Networks.IPv4DHCP[0].Routes = slices.Repeat([]infrav1.NetworkRoute{{
+			Network: "0.0.0.0", Gateway: infrav1.NetworkGateway{String: "10.0.0.1"},
+			Services: infrav1.NetworkServices{DNSFromIPPool: "many"},
+		}}, routes)
+		return hostdata.NetworkData(&template, subject(), pools)
+	}
+	const want = `spec.networkData.networks.ipv4DHCP[a].routes[8].services.dnsFromIPPool: Invalid value: "many": adds 500 ` +
+		"DNS servers to the 4000 from other uses of pools, the limit is 4096; use it in fewer routes of a new " +
+		"Metal3DataTemplate, or shorten spec.dnsServers of the pool, then delete the Machine, because an allocated address " +
+		"does not change"
+	if got, err := render(8); err != nil || bytes.Count(got, []byte("8.8.8.8")) != 4000 {
+		t.Errorf("got %v, want 4000 DNS servers", err)
+	}
+	if got, err := render(20); err == nil || err.Error() != want {
+		t.Errorf("got %d bytes, %v, want %s", len(got), err, want)
 	}
 }
 
