@@ -64,9 +64,9 @@ func TestReasonsOfTheGuardToArmAreExplained(t *testing.T) {
 
 func TestFailuresOfIronicChecksAreExplained(t *testing.T) {
 	const failures = "internal/guard/health/failure.go"
-	connection := matchesIn(t, `(?:return|slow =) "(\w+)"\n`, failures)
+	connection := matchesIn(t, `(?:return|(?:slow|refused|broken) +=) "(\w+)"\n`, failures)
 	known := matchesIn(t, `Failure\{(?:Reason: )?"(\w+)",`, "internal/guard/health/health.go", "internal/guard/rounds.go").
-		Union(connection)
+		Union(connection).Union(matchesIn(t, `apiStatus += "(\w+)"`, failures))
 	// Images are requested without TLS. Only the reasons of a connection have a prefix.
 	known.Delete("Image")
 	for reason := range connection {

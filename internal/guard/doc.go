@@ -29,6 +29,8 @@
 //	a file cannot be        the guard stops keepalived until the file can be written again
 //	  written
 //	the checks stop         ironic-ok falls to "0" after checkPatience
+//	Ironic, or its web      see health.Debounce: with a slow web server, the holder keeps the VIP
+//	  server, fails
 //
 // Package term describes the database of Ironic after the VIP left.
 //

@@ -23,6 +23,7 @@ type facts struct {
 	holder      prometheus.Gauge
 	transitions *prometheus.CounterVec
 	well        prometheus.Gauge
+	webServer   prometheus.Gauge
 	armed       *prometheus.GaugeVec
 	latency     prometheus.Histogram
 	failures    *prometheus.CounterVec
@@ -51,6 +52,7 @@ func newFacts() *facts {
 		holder:      gauge("vip_holder", "1 while this node holds the VIP.").WithLabelValues(),
 		transitions: counter("vip_transitions_total", "Arrivals and departures of the VIP.", "to"),
 		well:        gauge("ironic_ok", "1 while the Ironic of this node is well.").WithLabelValues(),
+		webServer:   gauge("web_server_ok", "1 while the web server of Ironic answers.").WithLabelValues(),
 		armed:       gauge("armed", "1 while this node may hold the VIP, and why.", "reason"),
 		latency: metrics.NewHistogram(prometheus.HistogramOpts{
 			Name: metricPrefix + "probe_duration_seconds", Help: "How long the checks of Ironic take.",

@@ -66,6 +66,9 @@ type guard struct {
 	// prober is used by checkIronic only. It outlives the settings, because it knows the trusted authorities.
 	prober health.Prober
 
+	// webServer is why the web server of Ironic fails. It is used by checkIronic only.
+	webServer string
+
 	signals <-chan os.Signal
 
 	// The last valid settings.

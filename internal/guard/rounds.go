@@ -85,12 +85,26 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		if reason := health.ReasonOf(err); reason != "" {
 			g.facts.failures.WithLabelValues(reason).Inc()
 		}
+		g.reportWebServer(err)
 		well := g.debounce.Add(err, time.Now(), g.facts.snapshot().holding)
 		if before := g.facts.setIronic(well, time.Now()); before != well {
 			g.log.Info("Ironic of this node", "well", well, "reason", health.ReasonOf(err), "error", err)
 			notify(g.update)
 		}
 		pause(ctx, time.Until(began.Add(health.Interval)))
+	}
+}
+
+// reportWebServer reports whether the web server of Ironic answers, if a check has shown it.
+func (g *guard) reportWebServer(err error) {
+	if err != nil && health.PartOf(err) != health.WebServer {
+		return
+	}
+	reason := health.ReasonOf(err)
+	g.facts.webServer.Set(asNumber(err == nil))
+	if reason != g.webServer {
+		g.log.Info("The web server of Ironic", "answers", err == nil, "reason", reason, "error", err)
+		g.webServer = reason
 	}
 }
 
@@ -113,7 +127,7 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 		return nil
 	}
 	err := g.prober.Check(ctx)
-	g.facts.setFailing(health.IsOfIronic(err), time.Since(now))
+	g.facts.setFailing(health.PartOf(err) == health.Ironic, time.Since(now))
 	g.log.once("authority", "The certificate authority changes", g.prober.Unsettled())
 	return err
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/health"
 )
 
 // webServer is the web server of Ironic on a node, with files that follow a Secret as the kubelet mounts it.
@@ -170,6 +172,17 @@ func (w *webServer) status(user, password string, authorities ...[]byte) (int, e
 	return response.StatusCode, response.Body.Close()
 }
 
+// startBehind serves a stub of Ironic on the socket of the web server.
+func (w *webServer) startBehind() {
+	t := w.lab.t
+	behind := &http.Server{Handler: http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(writer).Encode(drivers(clusterID + "-" + w.name))
+	})}
+	go func(listener net.Listener) { _ = behind.Serve(listener) }(listenAt(t, w.path("ironic.sock")))
+	t.Cleanup(func() { _ = behind.Close() })
+	must(t, os.Chmod(w.path("ironic.sock"), 0o777))
+}
+
 // answers returns nothing once the user gets the status.
 func (w *webServer) answers(want int, user, password string, authorities ...[]byte) func() string {
 	return func() string {
@@ -196,12 +209,7 @@ func TestWebServerFollowsASecret(t *testing.T) {
 	addresses := []net.IP{net.ParseIP(vip4.String())}
 	before, after := issue(t, addresses, time.Now().Add(time.Hour)), issue(t, addresses, time.Now().Add(time.Hour))
 	w := n.startWebServer(before, line(t, "first", "one"))
-	behind := &http.Server{Handler: http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(writer).Encode(drivers("behind"))
-	})}
-	go func(listener net.Listener) { _ = behind.Serve(listener) }(listenAt(t, n.path("ironic.sock")))
-	t.Cleanup(func() { _ = behind.Close() })
-	must(t, os.Chmod(n.path("ironic.sock"), 0o777))
+	w.startBehind()
 
 	// The web server does not run yet, and the script before it must not end.
 	eventually(t, generous, "the script before the web server runs", func() string {
@@ -247,6 +255,69 @@ func TestWebServerFollowsASecret(t *testing.T) {
 	if err := <-w.ended; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+// TestStalledClients opens more connections to the real web server of the VIP holder than it has workers. The holder
+// keeps the VIP and the term of its Ironic, which answers on its socket.
+func TestStalledClients(t *testing.T) {
+	t.Parallel()
+	l, n := aloneWith(t, func(n *node) {
+		n.settings.Files.Socket = n.path("ironic.sock")
+		n.use(n.settings)
+		n.startWebServer(n.lab.issued, line(t, "ironic", "secret")).startBehind()
+		for _, image := range n.settings.Images {
+			must(t, os.WriteFile(n.path("html", "images", image), []byte("image"), 0o600))
+			must(t, os.Chmod(n.path("html", "images", image), 0o644))
+		}
+	})
+	began := func() string { return strings.Fields(n.file("term"))[0] }
+	eventually(t, generous, "the term of the VIP begins", func() string {
+		if began() == "0" {
+			return "there is none"
+		}
+		return ""
+	})
+	before := began()
+	stop := l.addNode("client").stall(450)
+	eventually(t, generous, "the guard reports the web server", n.webServerIs("0"))
+	throughout(t, 2*health.Patience, "Ironic answers", heldBy(n, n))
+	if after := began(); after != before {
+		t.Errorf("the term is %s, and was %s before", after, before)
+	}
+	stop()
+	eventually(t, generous, "the web server answers again", n.webServerIs("1"))
+}
+
+// stall opens connections to the VIP that send only the first byte, until the returned function is called. Apache accepts
+// no connection without data.
+func (n *node) stall(count int) (stop func()) {
+	const recordTypeHandshake = 22
+	var connections []net.Conn
+	stop = func() {
+		for _, connection := range connections {
+			_ = connection.Close()
+		}
+	}
+	n.lab.t.Cleanup(stop)
+	must(n.lab.t, within(n.space, func() error {
+		for range count {
+			connection, err := new(net.Dialer).DialContext(n.lab.t.Context(), "tcp", net.JoinHostPort(vip4.String(), "6385"))
+			if err != nil {
+				return err
+			}
+			connections = append(connections, connection)
+			if _, err := connection.Write([]byte{recordTypeHandshake}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return stop
+}
+
+// webServerIs returns nothing once the guard reports this state of the web server.
+func (n *node) webServerIs(want string) func() string {
+	return func() string { return differs("metal3_guard_web_server_ok "+want, n.metric("web_server_ok")) }
 }
 
 // download begins to read a large file. The returned function reads the rest.

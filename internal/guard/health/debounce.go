@@ -12,18 +12,40 @@ const (
 // SlowPatience is how long the Ironic of a node without the VIP may be slow.
 const SlowPatience = 15 * time.Second
 
-// Patience is how long the Ironic of the VIP holder may fail: it may be slow, or its web server may restart. The loss
-// of the VIP would cost its database.
+// Patience is how long the Ironic of the VIP holder may fail, for example because it is slow. The loss of the VIP would
+// cost its database.
 const Patience = 10 * time.Second
 
-// Debounce computes a verdict from checks. The zero value is unhealthy.
+// WebServerPatience is how long the web server of the VIP holder may refuse connections, break them, or answer with
+// errors, while Ironic answers. It is longer than five minutes, the maximum time between two starts of a container by
+// the kubelet.
+const WebServerPatience = 10 * time.Minute
+
+// Debounce computes a verdict from checks. The zero value is unhealthy, and rises after upAfter successful checks in a
+// row. A healthy one falls:
+//
+//	fails                     with the VIP                        without the VIP
+//	Ironic, slow              after Patience                      after SlowPatience
+//	Ironic, else              after Patience                      after downAfter checks in a row
+//	certificate or image      after Patience                      after downAfter checks in a row
+//	web server alone, slow    never                               after SlowPatience
+//	web server alone, else    after WebServerPatience + Patience  after downAfter checks in a row
+//
+// With the VIP, a fall ends the database of Ironic. A slow web server accepts connections: too many clients use it, and
+// they would follow the VIP to the next holder and end its database too. A web server that refuses connections has
+// ended. The kubelet starts it again. If the kubelet cannot, the API stays away on this node only, so that an empty
+// database on another node is better.
 type Debounce struct {
 	well bool
 	// good counts the consecutive successful checks, bad the failed ones since the last success. Slow ones are neither.
 	good, bad int
 
-	// last is the time of the last successful check, or of the arrival of the VIP with a healthy Ironic.
+	// last is the time of the last successful or tolerated check, or of the arrival of the VIP with a healthy Ironic.
 	last time.Time
+
+	// served is the time of the last successful check, or of the last one on the VIP holder in which the web server was
+	// slow, or of the arrival of the VIP with a healthy Ironic.
+	served time.Time
 
 	// held is true if the node held the VIP at the last check.
 	held bool
@@ -33,12 +55,14 @@ type Debounce struct {
 func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	if holding && !d.held && d.well {
 		// A node without the VIP may be slow for longer than its holder.
-		d.last = now
+		d.last, d.served = now, now
 	}
 	d.held = holding
 	switch {
 	case failure == nil:
-		d.good, d.bad, d.last = d.good+1, 0, now
+		d.good, d.bad, d.last, d.served = d.good+1, 0, now, now
+	case holding && d.tolerates(failure, now):
+		d.good, d.bad, d.last = 0, 0, now
 	case IsSlow(failure):
 		d.good = 0
 	default:
@@ -52,6 +76,17 @@ func (d *Debounce) Add(failure error, now time.Time, holding bool) bool {
 	return d.well
 }
 
+// tolerates returns true if the VIP holder keeps the VIP, because Ironic has answered and only its web server failed.
+func (d *Debounce) tolerates(failure error, now time.Time) bool {
+	if PartOf(failure) != WebServer {
+		return false
+	}
+	if IsSlow(failure) {
+		d.served = now
+	}
+	return now.Sub(d.served) < WebServerPatience
+}
+
 // Continue counts an interval until now without checks as a success, if Ironic was healthy.
 func (d *Debounce) Continue(now time.Time) {
 	if d.well {
@@ -61,7 +96,7 @@ func (d *Debounce) Continue(now time.Time) {
 
 // Resume starts with a healthy Ironic, for a node that still held the VIP.
 func (d *Debounce) Resume(now time.Time) {
-	*d = Debounce{well: true, last: now}
+	*d = Debounce{well: true, last: now, served: now}
 }
 
 // Reset starts with an unhealthy Ironic.

@@ -17,7 +17,25 @@ type Failure struct {
 
 	// Cause is the error.
 	Cause error
+
+	// Part is what failed.
+	Part Part
 }
+
+// Part is a part of a node that can fail a check.
+type Part int
+
+// Parts of a node.
+const (
+	// Node stands for the network, the certificate and the images.
+	Node Part = iota
+
+	// Ironic is Ironic itself, past its web server.
+	Ironic
+
+	// WebServer is the web server alone: Ironic has answered, and the certificate and the images are in order.
+	WebServer
+)
 
 // Error implements error.
 func (f *Failure) Error() string {
@@ -29,18 +47,13 @@ func (f *Failure) Unwrap() error {
 	return f.Cause
 }
 
-// ironicError is a failure of Ironic itself, and not of its web server.
-type ironicError struct{ error }
-
-// Unwrap returns the failure.
-func (f ironicError) Unwrap() error {
-	return f.error
-}
-
-// IsOfIronic returns true if Ironic itself failed a check.
-func IsOfIronic(err error) bool {
-	var of ironicError
-	return errors.As(err, &of)
+// PartOf returns the part that failed a check.
+func PartOf(err error) Part {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure.Part
+	}
+	return Node
 }
 
 // ReasonOf returns the reason of a failure, "Unknown" for another error, and an empty string for nil.
@@ -56,8 +69,25 @@ func ReasonOf(err error) string {
 	}
 }
 
-// slow is the reason of a check that timed out.
-const slow = "Slow"
+// Reasons of the web server and of Ironic. Those of images begin with "Image".
+const (
+	// slow is the reason of a check that timed out.
+	slow = "Slow"
+
+	refused   = "Refused"
+	broken    = "Broken"
+	apiStatus = "APIStatus"
+)
+
+// behind returns the part that failed a request to the web server.
+func behind(err error) Part {
+	switch strings.TrimPrefix(ReasonOf(err), "Image") {
+	case slow, refused, broken, apiStatus:
+		return WebServer
+	default:
+		return Node
+	}
+}
 
 // IsSlow returns true if a check failed only because it timed out.
 func IsSlow(err error) bool {
@@ -77,8 +107,8 @@ func reasonOf(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return slow
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		return "Refused"
+		return refused
 	default:
-		return "Broken"
+		return broken
 	}
 }

@@ -107,13 +107,13 @@ func (p *Prober) Unsettled() error {
 	}
 }
 
-// Check returns nil if Ironic is healthy, and otherwise an error that wraps a *Failure. It requests the conductor from
+// Check returns nil if Ironic is healthy, and otherwise a *Failure. It requests the conductor from
 // Ironic, the version of the API from the web server, which requires no credentials, and all images.
 func (p *Prober) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	if p.unread = p.trust.follow(p.Target.Authority); len(p.trust.now) == 0 {
-		return &Failure{"NoAuthority", p.unread}
+		return &Failure{Reason: "NoAuthority", Cause: p.unread}
 	}
 	client := p.client()
 	body, _, err := get(ctx, client, "http://"+ironicHost+"/v1/drivers")
@@ -121,9 +121,17 @@ func (p *Prober) Check(ctx context.Context) error {
 		err = judgeDrivers(body, p.Target.Conductor)
 	}
 	if err != nil {
-		return ironicError{err}
+		return &Failure{ReasonOf(err), err, Ironic}
 	}
-	// Hosts send their requests to the web server without a password too.
+	if err := p.checkWebServer(ctx, client); err != nil {
+		return &Failure{ReasonOf(err), err, behind(err)}
+	}
+	return nil
+}
+
+// checkWebServer requests what hosts do.
+func (p *Prober) checkWebServer(ctx context.Context, client *http.Client) error {
+	// Hosts have no password.
 	_, connection, err := get(ctx, client, "https://"+p.at(p.Target.APIPort)+"/v1")
 	if err != nil {
 		return err
@@ -146,19 +154,19 @@ func (p *Prober) at(port int) string {
 func get(ctx context.Context, client *http.Client, address string) ([]byte, *tls.ConnectionState, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, nil, &Failure{"NoRequest", err}
+		return nil, nil, &Failure{Reason: "NoRequest", Cause: err}
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, nil, &Failure{reasonOf(err), err}
+		return nil, nil, &Failure{Reason: reasonOf(err), Cause: err}
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, nil, &Failure{"APIStatus", fmt.Errorf("%s answered %s", address, response.Status)}
+		return nil, nil, &Failure{Reason: apiStatus, Cause: fmt.Errorf("%s answered %s", address, response.Status)}
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, nil, &Failure{reasonOf(err), err}
+		return nil, nil, &Failure{Reason: reasonOf(err), Cause: err}
 	}
 	return body, response.TLS, nil
 }
@@ -173,10 +181,10 @@ func judgeDrivers(body []byte, conductor string) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if err := decoder.Decode(&answer); err != nil {
-		return &Failure{"BadAnswer", fmt.Errorf("the Ironic API answered no JSON: %w", err)}
+		return &Failure{Reason: "BadAnswer", Cause: fmt.Errorf("the Ironic API answered no JSON: %w", err)}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &Failure{"BadAnswer", errors.New("the Ironic API answered more than one JSON document")}
+		return &Failure{Reason: "BadAnswer", Cause: errors.New("the Ironic API answered more than one JSON document")}
 	}
 	var others []string
 	for _, driver := range answer.Drivers {
@@ -187,24 +195,24 @@ func judgeDrivers(body []byte, conductor string) error {
 	}
 	if len(others) > 0 {
 		slices.Sort(others)
-		return &Failure{"ForeignConductor", fmt.Errorf("the Ironic on this node is served by %q, not by %s",
-			slices.Compact(others), conductor)}
+		err := fmt.Errorf("the Ironic on this node is served by %q, not by %s", slices.Compact(others), conductor)
+		return &Failure{Reason: "ForeignConductor", Cause: err}
 	}
-	return &Failure{"NoConductor", errors.New("the Ironic API has no driver with a conductor")}
+	return &Failure{Reason: "NoConductor", Cause: errors.New("the Ironic API has no driver with a conductor")}
 }
 
 func checkImage(ctx context.Context, client *http.Client, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
 	if err != nil {
-		return &Failure{"NoRequest", err}
+		return &Failure{Reason: "NoRequest", Cause: err}
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return &Failure{"Image" + reasonOf(err), err}
+		return &Failure{Reason: "Image" + reasonOf(err), Cause: err}
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK || response.ContentLength == 0 {
-		return &Failure{"ImageMissing", fmt.Errorf("requesting image %s: got %s and %d bytes",
+		return &Failure{Reason: "ImageMissing", Cause: fmt.Errorf("requesting image %s: got %s and %d bytes",
 			address, response.Status, response.ContentLength)}
 	}
 	return nil

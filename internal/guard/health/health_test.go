@@ -49,8 +49,12 @@ type ironic struct {
 	gone        bool
 
 	// webStatus is the answer of the web server instead of Ironic. webGone means that no web server runs.
-	webStatus int
-	webGone   bool
+	webStatus  int
+	webGone    bool
+	imagesGone bool
+
+	// webWorkers is the maximum number of connections of the web server. Zero means no limit.
+	webWorkers int
 
 	// serve returns the status of an image, instead of images.
 	serve func(image string) int
@@ -115,24 +119,65 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestIsOfIronic tells an Ironic that fails from its web server.
-func TestIsOfIronic(t *testing.T) {
+// TestPartOf tells an Ironic that fails from its web server, and both from files.
+func TestPartOf(t *testing.T) {
 	t.Parallel()
+	outdated := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 	for name, test := range map[string]struct {
 		in   ironic
-		want bool
+		want health.Part
 	}{
-		"well": {ironic{}, false}, "no listener": {ironic{gone: true}, true}, "slow": {ironic{slow: true}, true},
-		"no drivers":    {ironic{body: `{"drivers": []}`}, true},
-		"no web server": {ironic{webGone: true}, false}, "no ramdisk": {ironic{images: map[string]int{"ramdisk": 404}}, false},
+		"well":            {ironic{}, health.Node},
+		"no Ironic":       {ironic{gone: true}, health.Ironic},
+		"slow Ironic":     {ironic{slow: true}, health.Ironic},
+		"broken Ironic":   {ironic{status: 503}, health.Ironic},
+		"no drivers":      {ironic{body: `{"drivers": []}`}, health.Ironic},
+		"neither":         {ironic{gone: true, webGone: true}, health.Ironic},
+		"no web server":   {ironic{webGone: true}, health.WebServer},
+		"error":           {ironic{webStatus: 503}, health.WebServer},
+		"no image server": {ironic{imagesGone: true}, health.WebServer},
+		"no ramdisk":      {ironic{images: map[string]int{"ramdisk": 404}}, health.Node},
+		"old certificate": {ironic{certificate: outdated}, health.Node},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prober, _ := newProber(t, test.in)
-			if err := prober.Check(context.Background()); health.IsOfIronic(err) != test.want {
-				t.Errorf("got %t for %v", !test.want, err)
+			err := prober.Check(t.Context())
+			if got := health.PartOf(err); got != test.want {
+				t.Errorf("got %d, want %d, for %v", got, test.want, err)
 			}
 		})
+	}
+}
+
+// TestStalledClients has a web server that serves 400 connections at a time, as the event MPM of Apache does. As many
+// clients connect and send nothing. The VIP holder keeps the VIP for hours, because Ironic answers on its socket.
+func TestStalledClients(t *testing.T) {
+	t.Parallel()
+	const workers = 400
+	prober, _ := newProber(t, ironic{webWorkers: workers})
+	if err := prober.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range workers {
+		client, err := new(net.Dialer).DialContext(t.Context(), "tcp",
+			net.JoinHostPort(prober.Target.Server, strconv.Itoa(prober.Target.APIPort)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+	}
+	err := prober.Check(t.Context())
+	if health.ReasonOf(err) != "Slow" || health.PartOf(err) != health.WebServer {
+		t.Fatalf("the web server is %q: %v", health.ReasonOf(err), err)
+	}
+	var debounce health.Debounce
+	start := time.Now()
+	debounce.Resume(start)
+	for after := health.Timeout; after < 3*time.Hour; after += health.Timeout {
+		if !debounce.Add(err, start.Add(after), true) {
+			t.Fatalf("the holder is unhealthy after %s: its database ends", after)
+		}
 	}
 }
 
@@ -283,6 +328,74 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestWebServerAlone tests how long a node is healthy while Ironic answers and its web server does not.
+func TestWebServerAlone(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	// Patience begins with the last check before the end of WebServerPatience.
+	const falls = health.WebServerPatience - health.Interval + health.Patience
+	for name, test := range map[string]struct {
+		reason   string
+		part     health.Part
+		failures []string
+		holding  bool
+		want     time.Duration
+	}{
+		"holder, refused":   {"the kubelet cannot start it", health.WebServer, []string{"Refused"}, true, falls},
+		"holder, broken":    {"it accepts, and ends connections", health.WebServer, []string{"Broken"}, true, falls},
+		"holder, error":     {"it does not reach the socket of Ironic", health.WebServer, []string{"APIStatus"}, true, falls},
+		"holder, no images": {"hosts cannot boot", health.WebServer, []string{"ImageRefused"}, true, falls},
+		"holder, in turn":   {"the reason does not matter", health.WebServer, []string{"ImageBroken", "Refused"}, true, falls},
+		"holder, slow":      {"the clients follow the VIP", health.WebServer, []string{"Slow"}, true, 0},
+		"holder, slow images": {
+			"hosts download images", health.WebServer, []string{"ImageSlow"}, true, 0},
+		"holder, restarts": {
+			"clients keep it busy, and the kubelet restarts it now and then", health.WebServer, []string{"Refused", "Refused", "Slow"}, true, 0},
+		"holder, slow Ironic":  {"Ironic fails for too long", health.Ironic, []string{"Slow"}, true, health.Patience},
+		"holder, certificate":  {"clients refuse it", health.Node, []string{"CertificateExpired"}, true, health.Patience},
+		"holder, missing file": {"hosts cannot boot", health.Node, []string{"ImageMissing"}, true, health.Patience},
+		"standby, refused":     {"it has no database", health.WebServer, []string{"Refused"}, false, health.Interval},
+		"standby, slow":        {"it has no database", health.WebServer, []string{"Slow"}, false, health.SlowPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var debounce health.Debounce
+			debounce.Resume(start)
+			for number := range 3600 {
+				after := time.Duration(number) * health.Interval
+				failure := &health.Failure{test.failures[number%len(test.failures)], errors.New("no"), test.part}
+				if !debounce.Add(failure, start.Add(after), test.holding) {
+					if after != test.want {
+						t.Errorf("%s: unhealthy after %s, want %s", test.reason, after, test.want)
+					}
+					return
+				}
+			}
+			if test.want != 0 {
+				t.Errorf("%s: healthy for an hour", test.reason)
+			}
+		})
+	}
+}
+
+// TestVIPReturns lets the VIP leave a holder with a slow web server for a moment. The check of that moment must not end
+// the term.
+func TestVIPReturns(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{"Slow", "Refused"} {
+		failure := &health.Failure{reason, errors.New("no"), health.WebServer}
+		now := time.Unix(1000, 0)
+		var debounce health.Debounce
+		debounce.Resume(now)
+		for number := range 60 {
+			now = now.Add(health.Timeout)
+			if !debounce.Add(failure, now, number%10 < 9) {
+				t.Fatalf("%s: unhealthy after check %d", reason, number)
+			}
+		}
+	}
+}
+
 // api is the Ironic API. A slow one blocks until it is released.
 func (in ironic) api(released <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
@@ -359,6 +472,9 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 	web := httptest.NewUnstartedServer(in.webServer())
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	web.Config.ErrorLog = nil
+	if in.webWorkers > 0 {
+		web.Listener = busyListener{web.Listener, make(chan struct{}, in.webWorkers)}
+	}
 	web.StartTLS()
 	images := httptest.NewServer(in.imageServer())
 	if in.gone {
@@ -366,6 +482,9 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 	}
 	if in.webGone {
 		web.Close()
+	}
+	if in.imagesGone {
+		images.Close()
 	}
 	t.Cleanup(func() {
 		close(released)
@@ -389,6 +508,30 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 	return &health.Prober{
 		Target: target, Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) },
 	}, &clock
+}
+
+// busyListener accepts a connection when a worker is free.
+type busyListener struct {
+	net.Listener
+
+	workers chan struct{}
+}
+
+func (l busyListener) Accept() (net.Conn, error) {
+	l.workers <- struct{}{}
+	accepted, err := l.Listener.Accept()
+	return &busyConn{Conn: accepted, free: sync.OnceFunc(func() { <-l.workers })}, err
+}
+
+type busyConn struct {
+	net.Conn
+
+	free func()
+}
+
+func (c *busyConn) Close() error {
+	c.free()
+	return c.Conn.Close()
 }
 
 func portOf(t *testing.T, listener net.Listener) int {
