@@ -15,9 +15,9 @@ func main() {
 	// The guard does little in parallel, and the scheduling on several processors would cost more than its work.
 	runtime.GOMAXPROCS(1)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
-	code := guard.Main(ctx, os.Args[1:], guard.Environment{Getenv: os.Getenv, Signals: signals, Errors: os.Stderr})
+	// It would end the guard. An ignored signal would stay ignored in child processes.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	code := guard.Main(ctx, os.Args[1:], guard.Environment{Getenv: os.Getenv, Errors: os.Stderr})
 	stop()
 	os.Exit(code)
 }

@@ -45,9 +45,6 @@ type Environment struct {
 	// Getenv reads a variable.
 	Getenv func(string) string
 
-	// Signals of the process, without those that end the context.
-	Signals <-chan os.Signal
-
 	// Errors receives log and messages.
 	Errors io.Writer
 }
@@ -128,7 +125,7 @@ func runCommand(ctx context.Context, arguments []string, environment Environment
 	if options.Node == "" {
 		return exitUsage, errors.New("the name of the node is missing: set NODE_NAME or --node")
 	}
-	return 0, Run(ctx, options, environment.Signals, environment.logger())
+	return 0, Run(ctx, options, environment.logger())
 }
 
 func nodeName(environment Environment) string {

@@ -80,7 +80,6 @@ func TestChoosesItsInterface(t *testing.T) {
 	changed := n.choosing(nil, "172.30.0.0/24")
 	changed.TakeoverAfterSilence = vip.Duration(time.Hour)
 	n.use(changed)
-	n.signal(syscall.SIGHUP)
 	eventually(t, generous, "the settings are read again", n.logs("The settings changed"))
 	eventually(t, generous, "the VIP stays", heldBy(n, n))
 

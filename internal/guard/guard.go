@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
@@ -69,8 +68,6 @@ type guard struct {
 	// webServer is why the web server of Ironic fails. It is used by checkIronic only.
 	webServer string
 
-	signals <-chan os.Signal
-
 	// The last valid settings.
 	settings vip.NodeSettings
 	reread   chan struct{}
@@ -97,11 +94,10 @@ type guard struct {
 	resume bool
 }
 
-// Run runs the guard until the context ends, and then releases the VIP. It handles SIGHUP, which reads the settings
-// again, and passes SIGUSR1 and SIGUSR2 to keepalived.
-func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *slog.Logger) error {
+// Run runs the guard until the context ends, and then releases the VIP.
+func Run(ctx context.Context, options Options, log *slog.Logger) error {
 	g := &guard{
-		options: options, log: newLogger(log), facts: newFacts(), reaper: process.NewReaper(), signals: signals,
+		options: options, log: newLogger(log), facts: newFacts(), reaper: process.NewReaper(),
 		reread: make(chan struct{}, 1), update: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
 	}
 	defer g.reaper.Close()
@@ -120,7 +116,6 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	}
 	g.keeper = newSupervisor(g.reaper, options.Keepalived, inState(g.settings, "keepalived"), g.facts, log)
 	g.keeper.resuming = g.resume
-	others.Go(func() { g.dispatch(ctx) })
 	// keepalived outlives the rounds, because it requires none of them to stop.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
@@ -134,24 +129,6 @@ func Run(ctx context.Context, options Options, signals <-chan os.Signal, log *sl
 	stopKeeping()
 	<-kept
 	return g.leave()
-}
-
-func (g *guard) dispatch(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case received := <-g.signals:
-			number, ok := received.(syscall.Signal)
-			switch {
-			case !ok:
-			case number == syscall.SIGHUP:
-				notify(g.reread)
-			default:
-				g.keeper.Signal(number)
-			}
-		}
-	}
 }
 
 // awaitSettings waits for valid settings that differ from the current ones. A node may get its first ones later than

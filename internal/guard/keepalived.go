@@ -63,8 +63,8 @@ type supervisor struct {
 	wanted  target
 	changed chan struct{}
 
-	// requests are functions that run calls.
-	requests chan func()
+	// hung receives since when keepalived should have released the VIP.
+	hung chan time.Time
 
 	// spoke is when keepalived logged its last line. A number would not survive a change of the clock.
 	spoke atomic.Pointer[time.Time]
@@ -85,7 +85,7 @@ type supervisor struct {
 func newSupervisor(reaper *process.Reaper, executable, directory string, facts *facts, log *slog.Logger) *supervisor {
 	return &supervisor{
 		reaper: reaper, executable: executable, directory: directory,
-		facts: facts, log: log, changed: make(chan struct{}, 1), requests: make(chan func(), 8),
+		facts: facts, log: log, changed: make(chan struct{}, 1), hung: make(chan time.Time, 1),
 	}
 }
 
@@ -125,8 +125,8 @@ func (s *supervisor) run(ctx context.Context) {
 			return
 		case <-died:
 			s.handleDeath()
-		case do := <-s.requests:
-			do()
+		case since := <-s.hung:
+			s.killHung(since)
 		case <-s.changed:
 		case <-wait:
 		}
@@ -264,13 +264,18 @@ func (s *supervisor) stop() {
 // ReplaceHung kills and restarts a keepalived that should have released the VIP since a time, and has logged nothing
 // since then. It does not block.
 func (s *supervisor) ReplaceHung(since time.Time) {
-	s.request(func() {
-		spoke := s.spoke.Load()
-		if s.child != nil && !s.startedAt.After(since) && (spoke == nil || !spoke.After(since)) {
-			s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
-			s.child.Kill()
-		}
-	})
+	select {
+	case s.hung <- since:
+	default:
+	}
+}
+
+func (s *supervisor) killHung(since time.Time) {
+	spoke := s.spoke.Load()
+	if s.child != nil && !s.startedAt.After(since) && (spoke == nil || !spoke.After(since)) {
+		s.log.Warn("keepalived hangs and is killed: it did not release the VIP", "since", since)
+		s.child.Kill()
+	}
 }
 
 // handleDeath cleans up after a keepalived that died.
@@ -304,22 +309,5 @@ func (s *supervisor) clean() {
 	}
 	if len(removed) > 0 {
 		s.log.Warn("Removed VIPs that keepalived left behind", "addresses", removed)
-	}
-}
-
-// Signal sends a signal to keepalived, if it runs. It does not block.
-func (s *supervisor) Signal(number syscall.Signal) {
-	s.request(func() {
-		if s.child != nil {
-			_ = s.child.Signal(number)
-		}
-	})
-}
-
-// request lets run call a function. It drops the function while many others wait.
-func (s *supervisor) request(do func()) {
-	select {
-	case s.requests <- do:
-	default:
 	}
 }

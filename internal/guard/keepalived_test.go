@@ -73,8 +73,7 @@ func TestHungKeepalivedAndTheClock(t *testing.T) {
 	}
 	defer s.child.Kill()
 	s.spoke.Store(new(time.Now()))
-	s.ReplaceHung(setBack(time.Now(), time.Hour))
-	(<-s.requests)()
+	s.killHung(setBack(time.Now(), time.Hour))
 	select {
 	case <-s.child.Done():
 	case <-time.After(10 * time.Second):

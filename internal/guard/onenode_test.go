@@ -70,7 +70,6 @@ func testChangeSettings(t *testing.T, n *node) {
 	settings := n.settings
 	settings.Peers = append(slices.Clone(settings.Peers), netip.MustParseAddr("172.22.0.99"))
 	n.use(settings)
-	n.signal(syscall.SIGHUP)
 	eventually(t, generous, "keepalived got the new peer", func() string {
 		return differs("metal3_guard_keepalived_reloads_total 1", n.metric("keepalived_reloads_total"))
 	})
