@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/advert"
@@ -57,13 +56,7 @@ func groupOf(settings vip.NodeSettings, seen address.Interface) advert.Group {
 		own = append(own, prefix.Addr())
 	}
 	return advert.Group{
-		RouterID:           settings.VirtualRouterID,
-		Virtual:            virtualAddresses(settings),
-		Own:                own,
-		Peers:              settings.Peers,
-		ManagementPriority: keepalived.Priority(keepalived.Management, 0),
-		ControlPlane:       keepalived.ControlPlanePriorities(),
-		Priorities:         keepalived.Priorities(),
+		RouterID: settings.VirtualRouterID, Virtual: virtualAddresses(settings), Own: own, Peers: settings.Peers,
 	}
 }
 

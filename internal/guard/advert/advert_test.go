@@ -77,10 +77,10 @@ func FuzzParse(f *testing.F) {
 
 func group() advert.Group {
 	return advert.Group{
-		RouterID: 51, ManagementPriority: 150, Priorities: []int{150, 100, 20},
-		Virtual: []netip.Addr{netip.MustParseAddr("172.22.0.2"), netip.MustParseAddr("fd00:22::2")},
-		Own:     []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("fd00:22::11")},
-		Peers:   []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("172.22.0.12")},
+		RouterID: 51,
+		Virtual:  []netip.Addr{netip.MustParseAddr("172.22.0.2"), netip.MustParseAddr("fd00:22::2")},
+		Own:      []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("fd00:22::11")},
+		Peers:    []netip.Addr{netip.MustParseAddr("172.22.0.11"), netip.MustParseAddr("172.22.0.12")},
 	}
 }
 
@@ -106,6 +106,7 @@ func routed(said advert.Advertisement) advert.Advertisement {
 
 func TestClassify(t *testing.T) {
 	t.Parallel()
+	const unrelated, member, foreign = "unrelated", "member", "foreign"
 	unknownPeers := group()
 	unknownPeers.Peers = nil
 	for name, test := range map[string]struct {
@@ -113,58 +114,58 @@ func TestClassify(t *testing.T) {
 		group  advert.Group
 		source string
 		heard  advert.Advertisement
-		want   advert.Kind
+		want   string
 	}{
 		"routed": {
 			reason: "keepalived drops the packet", group: unknownPeers, source: "172.23.0.99",
-			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+			heard: routed(heard(51, 100, "172.22.0.2")), want: foreign},
 		"routed, a goodbye": {
 			reason: "keepalived drops the packet", group: unknownPeers, source: "172.23.0.99",
-			heard: routed(heard(51, 0, "172.22.0.2")), want: advert.Foreign},
+			heard: routed(heard(51, 0, "172.22.0.2")), want: foreign},
 		"routed, link-local": {
 			reason: "no list names it", group: group(), source: "fe80::1",
-			heard: routed(heard(51, 100, "fd00:22::2")), want: advert.Foreign},
+			heard: routed(heard(51, 100, "fd00:22::2")), want: foreign},
 		"routed, a peer": {
 			reason: "members are in one network", group: group(), source: "172.22.0.12",
-			heard: routed(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+			heard: routed(heard(51, 100, "172.22.0.2")), want: foreign},
 		"version 2": {
 			reason: "keepalived drops the packet", group: unknownPeers, source: "172.22.0.99",
-			heard: older(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+			heard: older(heard(51, 100, "172.22.0.2")), want: foreign},
 		"version 2, a peer": {
 			reason: "members use version 3", group: group(), source: "172.22.0.12",
-			heard: older(heard(51, 100, "172.22.0.2")), want: advert.Foreign},
+			heard: older(heard(51, 100, "172.22.0.2")), want: foreign},
 		"version 2, another address": {
 			reason: "a router with the same ID", group: group(), source: "172.22.0.99",
-			heard: older(heard(51, 100, "172.22.0.3")), want: advert.Foreign},
-		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
-		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: advert.Unrelated},
-		"other group":     {reason: "another group", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: advert.Unrelated},
-		"same ID":         {reason: "both groups drop the packets of the other", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
-		"same address":    {reason: "two holders", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.2"), want: advert.Foreign},
-		"both, no member": {reason: "it is not in the list of peers", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Foreign},
+			heard: older(heard(51, 100, "172.22.0.3")), want: foreign},
+		"peer":            {reason: "a member", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.2"), want: member},
+		"ourselves":       {reason: "an echo", group: group(), source: "172.22.0.11", heard: heard(51, 100, "172.22.0.2"), want: unrelated},
+		"other group":     {reason: "another group", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.3"), want: unrelated},
+		"same ID":         {reason: "both groups drop the packets of the other", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.3"), want: foreign},
+		"same address":    {reason: "two holders", group: group(), source: "172.22.0.99", heard: heard(1, 100, "172.22.0.2"), want: foreign},
+		"both, no member": {reason: "it is not in the list of peers", group: group(), source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: foreign},
 		"member with another address": {
-			reason: "older settings", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: advert.Foreign},
+			reason: "older settings", group: group(), source: "172.22.0.12", heard: heard(51, 100, "172.22.0.3"), want: foreign},
 		"unknown members": {
-			reason: "multicast", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: advert.Peer},
+			reason: "multicast", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100, "172.22.0.2"), want: member},
 		"a priority of no member": {
 			reason: "it does not receive our packets, and keepalived keeps the VIP", group: unknownPeers,
-			source: "172.22.0.99", heard: heard(51, 5, "172.22.0.2"), want: advert.Foreign},
+			source: "172.22.0.99", heard: heard(51, 5, "172.22.0.2"), want: foreign},
 		"a priority of no member, link-local": {
-			reason: "no list names it", group: group(), source: "fe80::1", heard: heard(51, 5, "fd00:22::2"), want: advert.Foreign},
+			reason: "no list names it", group: group(), source: "fe80::1", heard: heard(51, 5, "fd00:22::2"), want: foreign},
 		"a new priority of a peer": {
-			reason: "the list names it", group: group(), source: "172.22.0.12", heard: heard(51, 5, "172.22.0.2"), want: advert.Peer},
+			reason: "the list names it", group: group(), source: "172.22.0.12", heard: heard(51, 5, "172.22.0.2"), want: member},
 		"a goodbye": {
-			reason: "members use it too", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 0, "172.22.0.2"), want: advert.Peer},
+			reason: "members use it too", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 0, "172.22.0.2"), want: member},
 		"no addresses": {
-			reason: "keepalived drops the packet", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100), want: advert.Foreign},
+			reason: "keepalived drops the packet", group: unknownPeers, source: "172.22.0.99", heard: heard(51, 100), want: foreign},
 		"link-local": {
-			reason: "IPv6 multicast has this source", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: advert.Peer},
+			reason: "IPv6 multicast has this source", group: group(), source: "fe80::1", heard: heard(51, 100, "fd00:22::2"), want: member},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, collision := test.group.Classify(netip.MustParseAddr(test.source), test.heard)
-			if kind != test.want || (collision != "") != (kind == advert.Foreign) {
-				t.Errorf("%s: got %v, %q", test.reason, kind, collision)
+			isMember, collision := test.group.Classify(netip.MustParseAddr(test.source), test.heard)
+			if isMember != (test.want == member) || (collision != "") != (test.want == foreign) {
+				t.Errorf("%s: got %t, %q", test.reason, isMember, collision)
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
 )
 
 // Group is the VRRP group of this node.
@@ -22,59 +24,36 @@ type Group struct {
 
 	// Peers are the other members. Empty means unknown: any speaker may be a member.
 	Peers []netip.Addr
-
-	// ManagementPriority is the lowest priority that only the management cluster uses.
-	ManagementPriority int
-
-	// ControlPlane are the priorities of nodes of the control plane.
-	ControlPlane []int
-
-	// Priorities of all members. They identify members that are not in Peers.
-	Priorities []int
 }
 
-// Kind of a speaker.
-type Kind int
-
-// Kinds of speakers.
-const (
-	// Unrelated speakers have another virtual router ID and other addresses.
-	Unrelated Kind = iota
-
-	// Peer is a member of the group.
-	Peer
-
-	// Foreign speakers collide with the group.
-	Foreign
-)
-
-// Classify returns the kind of a speaker, and the conflict with a foreign one.
-func (g Group) Classify(source netip.Addr, heard Advertisement) (Kind, string) {
+// Classify returns whether a speaker is a member of the group, and how a foreign one collides with it. Other speakers
+// have another virtual router ID and other addresses.
+func (g Group) Classify(source netip.Addr, heard Advertisement) (isMember bool, collision string) {
 	shares := slices.ContainsFunc(heard.Addresses, func(address netip.Addr) bool {
 		return slices.Contains(g.Virtual, address)
 	})
 	switch {
 	case slices.Contains(g.Own, source):
-		return Unrelated, ""
+		return false, ""
 	case int(heard.RouterID) != g.RouterID && shares:
-		return Foreign, fmt.Sprintf("holds our VIP under virtual router ID %d", heard.RouterID)
+		return false, fmt.Sprintf("holds our VIP under virtual router ID %d", heard.RouterID)
 	case int(heard.RouterID) != g.RouterID:
-		return Unrelated, ""
+		return false, ""
 	case !shares:
-		return Foreign, fmt.Sprintf("uses our virtual router ID %d for %v", heard.RouterID,
+		return false, fmt.Sprintf("uses our virtual router ID %d for %v", heard.RouterID,
 			heard.Addresses[:min(1, len(heard.Addresses))])
 	case heard.isDropped():
-		return Foreign, fmt.Sprintf("speaks for our VIP with version %d of VRRP and the hop limit %d; members use %d and %d",
+		return false, fmt.Sprintf("speaks for our VIP with version %d of VRRP and the hop limit %d; members use %d and %d",
 			heard.Version, heard.HopLimit, vrrpVersion, hopLimit)
 	case slices.Contains(g.Peers, source):
-		return Peer, ""
+		return true, ""
 	// Advertisements over IPv6 multicast come from link-local addresses, which no list of peers names.
 	case len(g.Peers) > 0 && !source.IsLinkLocalUnicast():
-		return Foreign, "speaks for our VIP and is not in the list of peers"
-	case heard.Priority > 0 && !slices.Contains(g.Priorities, int(heard.Priority)):
-		return Foreign, fmt.Sprintf("speaks for our VIP with priority %d, which no member has", heard.Priority)
+		return false, "speaks for our VIP and is not in the list of peers"
+	case heard.Priority > 0 && !slices.Contains(keepalived.Priorities(), int(heard.Priority)):
+		return false, fmt.Sprintf("speaks for our VIP with priority %d, which no member has", heard.Priority)
 	default:
-		return Peer, ""
+		return true, ""
 	}
 }
 
@@ -130,28 +109,26 @@ func NewLedger(now time.Time) *Ledger {
 
 // Record records an advertisement.
 func (l *Ledger) Record(now time.Time, group Group, source netip.Addr, heard Advertisement) {
-	kind, collision := group.Classify(source, heard)
+	isMember, collision := group.Classify(source, heard)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	switch kind {
-	case Peer:
-		if _, known := l.peers[source]; known || len(l.peers) < maxSpeakers {
-			l.peers[source] = now
-		}
-		if heard.Priority > 0 {
-			l.holder = now
-		}
-		if slices.Contains(group.ControlPlane, int(heard.Priority)) {
-			l.conflict = now
-		}
-		if int(heard.Priority) >= group.ManagementPriority {
-			l.management = now
-		}
-	case Foreign:
-		if _, known := l.foreign[source]; known || len(l.foreign) < maxSpeakers {
-			l.foreign[source] = foreigner{collision, now}
-		}
-	case Unrelated:
+	if _, known := l.foreign[source]; collision != "" && (known || len(l.foreign) < maxSpeakers) {
+		l.foreign[source] = foreigner{collision, now}
+	}
+	if !isMember {
+		return
+	}
+	if _, known := l.peers[source]; known || len(l.peers) < maxSpeakers {
+		l.peers[source] = now
+	}
+	if heard.Priority > 0 {
+		l.holder = now
+	}
+	if slices.Contains(keepalived.ControlPlanePriorities(), int(heard.Priority)) {
+		l.conflict = now
+	}
+	if int(heard.Priority) >= keepalived.Priority(keepalived.Management, 0) {
+		l.management = now
 	}
 }
 
