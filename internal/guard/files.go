@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/member"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
@@ -163,16 +163,9 @@ func (g *guard) direct(settings vip.NodeSettings, seen address.Interface, writab
 
 // directoryOf identifies the state directory: keepalived watches the directory that existed at its start.
 func directoryOf(settings vip.NodeSettings) string {
-	info, err := os.Stat(settings.Files.State)
-	if err != nil {
+	var found unix.Stat_t
+	if unix.Stat(settings.Files.State, &found) != nil {
 		return "missing"
 	}
-	return fmt.Sprint(settings.Files.State, " ", inode(info))
-}
-
-func inode(info fs.FileInfo) uint64 {
-	if system, ok := info.Sys().(*syscall.Stat_t); ok {
-		return system.Ino
-	}
-	return 0
+	return fmt.Sprint(settings.Files.State, " ", found.Ino)
 }

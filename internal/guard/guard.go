@@ -89,9 +89,6 @@ type guard struct {
 	decision policy.Decision
 	foreign  []advert.ForeignSpeaker
 	book     term.Book
-
-	// resume is true if the previous guard left the VIP on this node.
-	resume bool
 }
 
 // Run runs the guard until the context ends, and then releases the VIP.
@@ -111,11 +108,12 @@ func Run(ctx context.Context, options Options, log *slog.Logger) error {
 		return nil
 	}
 	g.settings = first
-	if err := g.prepare(); err != nil {
+	resumes, err := g.prepare()
+	if err != nil {
 		return err
 	}
 	g.keeper = newSupervisor(g.reaper, options.Keepalived, inState(g.settings, "keepalived"), g.facts, log)
-	g.keeper.resuming = g.resume
+	g.keeper.resuming = resumes
 	// keepalived outlives the rounds, because it requires none of them to stop.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan struct{})
@@ -168,20 +166,21 @@ func (g *guard) load() (vip.NodeSettings, error) {
 	return settings, nil
 }
 
-// prepare brings the node into a state in which it does not hold the VIP.
-func (g *guard) prepare() error {
+// prepare brings the node into a state in which it does not hold the VIP. It returns true if the previous guard left
+// the VIP on this node.
+func (g *guard) prepare() (resumes bool, err error) {
 	g.log.Info("The guard starts", "node", g.options.Node, "role", g.settings.Role, "takeover", g.settings.Takeover,
 		"interface", g.settings.Interface, "addresses", virtualAddresses(g.settings))
 	start := time.Now()
 	if seen, err := address.Observe(g.settings.Interface); err == nil && seen.Has(virtualAddresses(g.settings)) {
 		// The lease of the VIP has not ended: the previous guard was killed a moment ago.
 		record, _ := os.ReadFile(inState(g.settings, track.Term))
-		g.book, g.resume = term.Resume(term.Parse(string(record)), start), true
+		g.book, resumes = term.Resume(term.Parse(string(record)), start), true
 		g.debounce.Resume(start)
 		g.facts.setIronic(true, start)
 	}
 	if err := g.release(); err != nil {
-		return err
+		return resumes, err
 	}
 	if seen, err := address.Observe(g.settings.Interface); err == nil {
 		g.disconnect(seen, virtualAddresses(g.settings))
@@ -193,7 +192,7 @@ func (g *guard) prepare() error {
 		start = time.Time{}
 	}
 	g.ledger = advert.NewLedger(start)
-	return nil
+	return resumes, nil
 }
 
 // leave records in the track files that the node does not hold the VIP.
@@ -286,16 +285,12 @@ func isHandedOver(settings vip.NodeSettings) bool {
 	return settings.ClusterID != "" && err == nil
 }
 
-func (g *guard) overrideFile() string {
-	return filepath.Join(filepath.Dir(g.options.Settings), track.Armed)
-}
-
 // observePolicy returns the input of the policy.
 func (g *guard) observePolicy(settings vip.NodeSettings, current snapshot, now time.Time) policy.Observation {
 	return policy.Observation{
 		Role:       settings.Role,
 		Takeover:   settings.Takeover,
-		Override:   readOverride(g.overrideFile()),
+		Override:   readOverride(filepath.Join(filepath.Dir(g.options.Settings), track.Armed)),
 		Annotation: current.annotation,
 		HandedOver: isHandedOver(settings),
 		// A VIP that has left may return in its term.

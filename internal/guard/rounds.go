@@ -135,7 +135,6 @@ func (g *guard) checkOnce(ctx context.Context, settings vip.NodeSettings) error 
 // targetOf returns what the prober checks.
 func (g *guard) targetOf(settings vip.NodeSettings) health.Target {
 	return health.Target{
-		Server:    "127.0.0.1",
 		Socket:    settings.Files.Socket,
 		APIPort:   settings.Ports.API,
 		ImagePort: settings.Ports.Image,

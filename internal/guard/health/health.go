@@ -33,10 +33,7 @@ const maxAnswer = 1 << 20
 
 // Target is what to check.
 type Target struct {
-	// Server is the address of the services of this node. 127.0.0.1 in production.
-	Server string
-
-	// APIPort and ImagePort of the services.
+	// APIPort and ImagePort of the services of this node.
 	APIPort, ImagePort int
 
 	// Socket of Ironic behind its web server. It requires no password.
@@ -132,22 +129,22 @@ func (p *Prober) Check(ctx context.Context) error {
 // checkWebServer requests what hosts do.
 func (p *Prober) checkWebServer(ctx context.Context, client *http.Client) error {
 	// Hosts have no password.
-	_, connection, err := get(ctx, client, "https://"+p.at(p.Target.APIPort)+"/v1")
+	_, connection, err := get(ctx, client, "https://"+local(p.Target.APIPort)+"/v1")
 	if err != nil {
 		return err
 	}
 	p.trust.shown(connection)
 	for _, image := range p.Target.Images {
-		if err := checkImage(ctx, client, "http://"+p.at(p.Target.ImagePort)+path.Join("/images", image)); err != nil {
+		if err := checkImage(ctx, client, "http://"+local(p.Target.ImagePort)+path.Join("/images", image)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// at returns the address of a service of this node.
-func (p *Prober) at(port int) string {
-	return net.JoinHostPort(p.Target.Server, strconv.Itoa(port))
+// local returns the address of a service of this node.
+func local(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // get returns the answer and the connection of a request if its status is 200.

@@ -161,7 +161,7 @@ func TestStalledClients(t *testing.T) {
 	}
 	for range workers {
 		client, err := new(net.Dialer).DialContext(t.Context(), "tcp",
-			net.JoinHostPort(prober.Target.Server, strconv.Itoa(prober.Target.APIPort)))
+			net.JoinHostPort("127.0.0.1", strconv.Itoa(prober.Target.APIPort)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -497,7 +497,7 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 		t.Fatal(err)
 	}
 	target := health.Target{
-		Server: "127.0.0.1", Socket: socket, APIPort: portOf(t, web.Listener), ImagePort: portOf(t, images.Listener),
+		Socket: socket, APIPort: portOf(t, web.Listener), ImagePort: portOf(t, images.Listener),
 		Address: netip.MustParseAddr(address), Conductor: conductor, Authority: file,
 		Images: []string{"kernel", "ramdisk"},
 	}

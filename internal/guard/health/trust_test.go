@@ -109,7 +109,7 @@ func newWitness(t *testing.T, authority []byte) *witness {
 		web.Close()
 	})
 	w.prober.Target = health.Target{
-		Server: "127.0.0.1", Socket: listener.Addr().String(), APIPort: portOf(t, web.Listener),
+		Socket: listener.Addr().String(), APIPort: portOf(t, web.Listener),
 		Address: netip.MustParseAddr(address), Conductor: conductor, Authority: w.file,
 	}
 	return w
