@@ -45,9 +45,9 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := advert.Parse(test.payload, test.isIPv4)
-			if (err != nil) != test.refused {
-				t.Fatalf("%s: %v", test.reason, err)
+			got, is := advert.Parse(test.payload, test.isIPv4)
+			if is == test.refused {
+				t.Fatalf("%s: got %t", test.reason, is)
 			}
 			if diff := cmp.Diff(test.want, got, compareAddresses); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", test.reason, diff)
@@ -60,8 +60,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{0x31, 51, 150, 1, 0, 20, 0, 0, 172, 22, 0, 2}, true)
 	f.Add([]byte{0x31, 51, 150, 255, 0, 20, 0, 0, 172, 22, 0, 2}, false)
 	f.Fuzz(func(t *testing.T, payload []byte, isIPv4 bool) {
-		got, err := advert.Parse(payload, isIPv4)
-		if err != nil {
+		got, is := advert.Parse(payload, isIPv4)
+		if !is {
 			return
 		}
 		if len(got.Addresses) != int(payload[3]) {

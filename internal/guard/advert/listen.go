@@ -59,7 +59,7 @@ func Listen(
 		if isIPv4 {
 			payload, limit = split4(payload)
 		}
-		if parsed, err := Parse(payload, isIPv4); err == nil && valid {
+		if parsed, is := Parse(payload, isIPv4); is && valid {
 			parsed.HopLimit = limit
 			heard(from.Unmap(), parsed)
 		}

@@ -7,10 +7,7 @@
 // can only extend, and the term of the VIP, which it can only end.
 package advert
 
-import (
-	"errors"
-	"net/netip"
-)
+import "net/netip"
 
 // Advertisement is the content of one VRRP packet.
 type Advertisement struct {
@@ -30,19 +27,17 @@ type Advertisement struct {
 	HopLimit uint8
 }
 
-var errMalformed = errors.New("not a VRRP advertisement")
-
 // headerSize is the same in VRRP 2 and 3.
 const headerSize = 8
 
-// Parse reads the payload of an IP packet of protocol 112, VRRP 2 or 3.
-func Parse(payload []byte, isIPv4 bool) (Advertisement, error) {
+// Parse reads the payload of an IP packet of protocol 112, VRRP 2 or 3. It returns false for any other payload.
+func Parse(payload []byte, isIPv4 bool) (Advertisement, bool) {
 	if len(payload) < headerSize {
-		return Advertisement{}, errMalformed
+		return Advertisement{}, false
 	}
 	version, kind := payload[0]>>4, payload[0]&0x0f
 	if kind != 1 || (version != 2 && version != 3) {
-		return Advertisement{}, errMalformed
+		return Advertisement{}, false
 	}
 	size := 16
 	if isIPv4 {
@@ -50,16 +45,13 @@ func Parse(payload []byte, isIPv4 bool) (Advertisement, error) {
 	}
 	count := int(payload[3])
 	if len(payload) < headerSize+count*size {
-		return Advertisement{}, errMalformed
+		return Advertisement{}, false
 	}
 	parsed := Advertisement{Version: version, RouterID: payload[1], Priority: payload[2]}
 	for i := range count {
 		raw := payload[headerSize+i*size : headerSize+(i+1)*size]
-		address, ok := netip.AddrFromSlice(raw)
-		if !ok {
-			return Advertisement{}, errMalformed
-		}
+		address, _ := netip.AddrFromSlice(raw)
 		parsed.Addresses = append(parsed.Addresses, address)
 	}
-	return parsed, nil
+	return parsed, true
 }
