@@ -259,7 +259,7 @@ func (g *guard) generation(ctx context.Context) {
 func (g *guard) reset(next vip.NodeSettings) {
 	old := g.settings
 	if old.ClusterID != next.ClusterID || old.Ports != next.Ports || !slices.Equal(old.Images, next.Images) {
-		g.debounce.Reset()
+		g.debounce = health.Debounce{}
 	}
 	if old.ArmedAnnotation != next.ArmedAnnotation || old.Files.Kubeconfig != next.Files.Kubeconfig {
 		g.facts.update(func(s *snapshot) { s.annotation = "" })

@@ -76,7 +76,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 		}
 		switch {
 		case g.killed.Swap(false):
-			g.debounce.Reset()
+			g.debounce = health.Debounce{}
 		case stopped:
 			g.debounce.Continue(began)
 		}
@@ -239,7 +239,6 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		Node:       g.options.Node,
 		Annotation: settings.ArmedAnnotation.Name,
 		Yes:        settings.ArmedAnnotation.Value,
-		Peers:      vip.PeersAnnotation,
 		// The state directory is empty after a reboot. Before, its answer is not older than that on a disk that may be
 		// read-only.
 		Caches: []string{inState(settings, cache), filepath.Join(g.options.Cache, cache)},

@@ -98,8 +98,3 @@ func (d *Debounce) Continue(now time.Time) {
 func (d *Debounce) Resume(now time.Time) {
 	*d = Debounce{well: true, last: now, served: now}
 }
-
-// Reset starts with an unhealthy Ironic.
-func (d *Debounce) Reset() {
-	*d = Debounce{}
-}

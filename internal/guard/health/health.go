@@ -5,7 +5,6 @@
 package health
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -176,12 +175,8 @@ func judgeDrivers(body []byte, conductor string) error {
 			Hosts []string `json:"hosts"`
 		} `json:"drivers"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&answer); err != nil {
+	if err := json.Unmarshal(body, &answer); err != nil {
 		return &Failure{Reason: "BadAnswer", Cause: fmt.Errorf("the Ironic API answered no JSON: %w", err)}
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &Failure{Reason: "BadAnswer", Cause: errors.New("the Ironic API answered more than one JSON document")}
 	}
 	var others []string
 	for _, driver := range answer.Drivers {

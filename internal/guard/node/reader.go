@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/policy"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/track"
 )
@@ -39,9 +40,6 @@ type Reader struct {
 	// Annotation is the name of the annotation, and Yes its value for yes. "false" means no.
 	Annotation, Yes string
 
-	// Peers is the name of the annotation with peers.
-	Peers string
-
 	// Caches are files that keep the last answer. Store writes all of them, and Cached reads the first valid one.
 	Caches []string
 }
@@ -51,7 +49,7 @@ type Said struct {
 	// Armed is the meaning of Reader.Annotation.
 	Armed policy.Answer `json:"answer"`
 
-	// Peers is the value of Reader.Peers.
+	// Peers is the value of vip.PeersAnnotation.
 	Peers string `json:"peers,omitempty"`
 }
 
@@ -73,7 +71,7 @@ func (r *Reader) Read(ctx context.Context) (Said, error) {
 		}
 		return Said{}, fmt.Errorf("reading Node %s with %s: %w", r.Node, r.Kubeconfig, err)
 	}
-	return Said{Armed: r.meaning(annotations), Peers: annotations[r.Peers]}, nil
+	return Said{Armed: r.meaning(annotations), Peers: annotations[vip.PeersAnnotation]}, nil
 }
 
 // replaced returns the files of the credentials that are in no directory any more. A mount of a file still has the old
