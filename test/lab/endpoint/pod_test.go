@@ -150,7 +150,7 @@ func newWorld(t *testing.T, images map[string]image.Image) *world {
 		t.Fatal(err)
 	}
 	w.prober.Target = health.Target{
-		Server: "127.0.0.1", APIPort: 6385, ImagePort: 6180, Address: virtualIP, Conductor: conductor,
+		APIPort: 6385, ImagePort: 6180, Address: virtualIP, Conductor: conductor,
 		Socket:    filepath.Join(w.volume("shared"), "ironic.sock"),
 		Authority: filepath.Join(w.volume("node"), "tls/ca.crt"),
 		Images:    []string{"ironic-python-agent.kernel", "ironic-python-agent.initramfs"},
