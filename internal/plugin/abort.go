@@ -61,10 +61,13 @@ func (c *recovery) abort(ctx context.Context) error {
 	if !confirmed || err != nil {
 		return err
 	}
-	if err := c.unpause(ctx, c.source, c.left); err != nil {
-		return err
-	}
-	if err := c.remove(ctx, c.target, copies); err != nil {
+	err = c.exclusive(ctx, func(ctx context.Context) error {
+		if err := c.unpause(ctx, c.source, c.left); err != nil {
+			return err
+		}
+		return c.remove(ctx, c.target, copies)
+	})
+	if err != nil {
 		return err
 	}
 	return c.finish(ctx, c.source)
@@ -104,7 +107,8 @@ func (c *recovery) resume(ctx context.Context) error {
 		if !confirmed || err != nil {
 			return err
 		}
-		if err := c.unpause(ctx, c.source, c.left); err != nil || c.dryRun {
+		err = c.exclusive(ctx, func(ctx context.Context) error { return c.unpause(ctx, c.source, c.left) })
+		if err != nil || c.dryRun {
 			c.done.Done = err == nil
 			return err
 		}

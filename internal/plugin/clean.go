@@ -23,7 +23,7 @@ func (c *recovery) clean(ctx context.Context) error {
 	if !confirmed || err != nil {
 		return err
 	}
-	err = c.remove(ctx, c.source, left)
+	err = c.exclusive(ctx, func(ctx context.Context) error { return c.remove(ctx, c.source, left) })
 	c.done.Done = err == nil
 	return err
 }

@@ -36,15 +36,21 @@ func (c *recovery) complete(ctx context.Context) error {
 		return err
 	}
 	moved := movedClusters(c.left, c.arrived, departed)
-	for _, step := range []func() error{
-		func() error { return c.remove(ctx, c.source, left) },
-		func() error { return c.unpauseKept(ctx, moved) },
-		func() error { return c.moveLate(ctx, late, moved) },
-		func() error { return c.unpauseBrought(ctx, departed) },
-	} {
-		if err := step(); err != nil || len(c.done.Refusals) > 0 {
-			return err
+	err = c.exclusive(ctx, func(ctx context.Context) error {
+		for _, step := range []func() error{
+			func() error { return c.remove(ctx, c.source, left) },
+			func() error { return c.unpauseKept(ctx, moved) },
+			func() error { return c.moveLate(ctx, late, moved) },
+			func() error { return c.unpauseBrought(ctx, departed) },
+		} {
+			if err := step(); err != nil || len(c.done.Refusals) > 0 {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil || len(c.done.Refusals) > 0 {
+		return err
 	}
 	if later := pausedLater(c.left, c.arrived, departed); len(later) > 0 {
 		return c.arriveBeside(ctx, later)

@@ -10,12 +10,18 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
+
+// errOutage is not a permanent error.
+var errOutage = errors.New("connection refused")
 
 // TestExclusive expects that a command waits for the end of another one, and then until the Lease of a killed one ends.
 func TestExclusive(t *testing.T) {
@@ -37,25 +43,28 @@ func TestExclusive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cluster := fake.NewClientBuilder().WithScheme(scheme()).Build()
-				first, said := exclusiveCommand(cluster, tc.timeout)
+				server := &leases{WithWatch: fake.NewClientBuilder().WithScheme(scheme()).Build()}
+				command, said := server.command(tc.timeout)
 				if tc.works > 0 {
-					other, _ := exclusiveCommand(cluster, tc.timeout)
-					ctx, kill := context.WithCancel(t.Context())
-					if tc.killed {
-						other.source.client = deaf(ctx, cluster)
-					}
+					other, _ := server.command(tc.timeout)
 					go func() {
-						_ = other.exclusive(t.Context(), func(context.Context) error { <-time.After(tc.works); kill(); return nil })
+						_ = other.holdLease(t.Context(), nil, func(context.Context) error {
+							<-time.After(tc.works)
+							server.ignoresDeletion = tc.killed
+							return nil
+						})
+						server.ignoresDeletion = false
 					}()
 					// Its renewals come between the looks of the command.
 					<-time.After(lookEvery / 2)
 				}
 				began := time.Now()
-				var waited time.Duration
-				err := first.exclusive(t.Context(), func(context.Context) error { waited = time.Since(began); return nil })
-				if waited != tc.waits || (err == nil) != (tc.problem == "") {
-					t.Errorf("waited %s (error: %v), want %s (error: %s)", waited, err, tc.waits, tc.problem)
+				var waited, checked time.Duration
+				err := command.holdLease(t.Context(),
+					func(context.Context) error { checked = time.Since(began); return nil },
+					func(context.Context) error { waited = time.Since(began); return nil })
+				if waited != tc.waits || checked != tc.waits || (err == nil) != (tc.problem == "") {
+					t.Errorf("waited %s, checked after %s (error: %v), want %s (error: %s)", waited, checked, err, tc.waits, tc.problem)
 				}
 				if err != nil && !strings.Contains(err.Error(), tc.problem) {
 					t.Errorf("error %v, want %s", err, tc.problem)
@@ -65,7 +74,7 @@ func TestExclusive(t *testing.T) {
 				}
 				<-time.After(tc.works)
 				var left coordinationv1.LeaseList
-				if err := cluster.List(t.Context(), &left); err != nil || len(left.Items) > 0 {
+				if err := server.List(t.Context(), &left); err != nil || len(left.Items) > 0 {
 					t.Errorf("%d Leases are left (error: %v)", len(left.Items), err)
 				}
 			})
@@ -73,73 +82,148 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// TestExclusiveEnds expects that a command ends before others get its Lease.
-func TestExclusiveEnds(t *testing.T) {
-	lease := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+// TestExclusiveRenewal expects that a command ends before others get its Lease, and only then.
+func TestExclusiveRenewal(t *testing.T) {
 	for name, tc := range map[string]struct {
-		err  error
-		want time.Duration
+		renews func(context.Context, *leases, client.Object) error
+		// ends is when the context of the work ends, and problem is the error.
+		ends    time.Duration
+		problem string
 	}{
-		"Outage":  {errors.New("connection refused"), 50 * time.Second},
-		"Another": {apierrors.NewConflict(lease, leaseName, errors.New("changed")), leaseEvery},
+		"Outage": {
+			renews: func(context.Context, *leases, client.Object) error { return errOutage },
+			ends:   45 * time.Second, problem: errOutage.Error(),
+		},
+		"Hangs": {
+			renews: func(ctx context.Context, _ *leases, _ client.Object) error { <-ctx.Done(); return ctx.Err() },
+			ends:   45 * time.Second, problem: "deadline exceeded",
+		},
+		"Another": {
+			renews: func(ctx context.Context, s *leases, lease client.Object) error {
+				taken := lease.DeepCopyObject().(*coordinationv1.Lease) //nolint:errcheck // a copy is of the same type
+				taken.Spec.HolderIdentity = ptr.To("somebody")
+				return errors.Join(s.WithWatch.Update(ctx, taken), s.WithWatch.Update(ctx, lease))
+			},
+			ends: leaseEvery, problem: "to somebody",
+		},
+		"AnswerLost": {
+			renews: func(ctx context.Context, s *leases, lease client.Object) error {
+				return errors.Join(s.WithWatch.Update(ctx, lease.DeepCopyObject().(client.Object)), errOutage) //nolint:errcheck // a copy
+			},
+			ends: time.Hour,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, _ := exclusiveCommand(fake.NewClientBuilder().WithScheme(scheme()).WithInterceptorFuncs(interceptor.Funcs{
-					Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return tc.err },
-				}).Build(), time.Minute)
+				server := &leases{WithWatch: fake.NewClientBuilder().WithScheme(scheme()).Build(), renews: tc.renews}
+				c, _ := server.command(time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
 				began := time.Now()
-				err := c.exclusive(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-				if took := time.Since(began); took != tc.want || !errors.Is(err, errLeaseLost) || !errors.Is(err, tc.err) {
-					t.Errorf("ended after %s (error: %v), want %s", took, err, tc.want)
+				err := c.holdLease(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				if took := time.Since(began); took != tc.ends || errors.Is(err, errLeaseLost) != (tc.problem != "") {
+					t.Errorf("ended after %s (error: %v), want %s", took, err, tc.ends)
+				}
+				if err != nil && !strings.Contains(err.Error(), tc.problem) {
+					t.Errorf("error %v, want %s", err, tc.problem)
 				}
 			})
 		})
 	}
 }
 
-// TestExclusiveWithout expects that a command works without a namespace, and names the permissions that it lacks.
-func TestExclusiveWithout(t *testing.T) {
-	namespaces, leases := schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "leases"}
+// TestExclusiveAttempts expects that a command works without a namespace, names missing permissions, and waits through
+// errors that end.
+func TestExclusiveAttempts(t *testing.T) {
+	namespaces, resource := schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "leases"}
+	terminating := apierrors.NewForbidden(resource, leaseName, nil)
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: leaseName}}
 	for name, tc := range map[string]struct {
-		err     error
-		works   bool
-		problem string
+		exists bool
+		funcs  interceptor.Funcs
+		works  bool
+		want   string
 	}{
-		"Namespace":  {apierrors.NewNotFound(namespaces, "fleet"), true, ""},
-		"Permission": {apierrors.NewForbidden(leases, leaseName, nil), false, "create, update and delete leases"},
+		"NoNamespace": {
+			funcs: interceptor.Funcs{Create: failsToCreate(apierrors.NewNotFound(namespaces, "fleet"))}, works: true,
+		},
+		"Terminating": {funcs: interceptor.Funcs{Create: failsToCreate(terminating)}, works: true},
+		"Forbidden": {
+			funcs: interceptor.Funcs{Create: failsToCreate(apierrors.NewForbidden(resource, leaseName, nil))},
+			want:  "create, update and delete leases",
+		},
+		"Outage":       {exists: true, funcs: interceptor.Funcs{Get: failsOnce(2)}, works: true},
+		"OutageAtOnce": {exists: true, funcs: interceptor.Funcs{Get: failsOnce(1)}, want: errOutage.Error()},
+		"DeletedMeanwhile": {exists: true, works: true, funcs: interceptor.Funcs{
+			Update: func(ctx context.Context, c client.WithWatch, lease client.Object, _ ...client.UpdateOption) error {
+				return errors.Join(c.Delete(ctx, lease), apierrors.NewNotFound(resource, leaseName))
+			},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := exclusiveCommand(fake.NewClientBuilder().WithScheme(scheme()).WithInterceptorFuncs(interceptor.Funcs{
-				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
-			}).Build(), time.Minute)
-			works := false
-			err := c.exclusive(t.Context(), func(context.Context) error { works = true; return nil })
-			if works != tc.works || (err == nil) != tc.works {
-				t.Errorf("works: %t (error: %v), want %t", works, err, tc.works)
-			}
-			if err != nil && !strings.Contains(err.Error(), tc.problem) {
-				t.Errorf("error %v, want %q", err, tc.problem)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				builder := fake.NewClientBuilder().WithScheme(scheme()).WithInterceptorFuncs(tc.funcs)
+				if tc.exists {
+					builder = builder.WithObjects(held.DeepCopy())
+				}
+				c, _ := (&leases{WithWatch: builder.Build()}).command(10 * time.Minute)
+				works, nothing := false, func(context.Context) error { return nil }
+				err := c.holdLease(t.Context(), nothing, func(context.Context) error { works = true; return nil })
+				if works != tc.works || (err == nil) != tc.works {
+					t.Errorf("works: %t (error: %v), want %t", works, err, tc.works)
+				}
+				if err != nil && !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("error %v, want %q", err, tc.want)
+				}
+			})
 		})
 	}
 }
 
-func exclusiveCommand(source client.Client, timeout time.Duration) (*recovery, *bytes.Buffer) {
-	said := &bytes.Buffer{}
-	return &recovery{
-		where: sides{namespace: "fleet"}, timeout: timeout, source: &cluster{client: source}, progress: newProgress(said),
-	}, said
+func failsToCreate(err error) func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+	return func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }
 }
 
-// deaf returns a client that deletes nothing once the context has ended, like the client of a killed command.
-func deaf(ctx context.Context, source client.WithWatch) client.Client {
-	return interceptor.NewClient(source, interceptor.Funcs{
-		Delete: func(_ context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return c.Delete(ctx, object, options...)
-		},
-	})
+// failsOnce fails one read.
+func failsOnce(read int) func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+		if read--; read == 0 {
+			return errOutage
+		}
+		return c.Get(ctx, key, object)
+	}
+}
+
+// leases is a server with faults.
+type leases struct {
+	client.WithWatch
+
+	// renews replaces updates. Nil means none.
+	renews func(context.Context, *leases, client.Object) error
+
+	// ignoresDeletion is true for the end of a killed command.
+	ignoresDeletion bool
+}
+
+func (l *leases) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+	if l.renews != nil {
+		return l.renews(ctx, l, object)
+	}
+	return l.WithWatch.Update(ctx, object, options...)
+}
+
+func (l *leases) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	if l.ignoresDeletion {
+		return nil
+	}
+	return l.WithWatch.Delete(ctx, object, options...)
+}
+
+// command returns a command with what it says.
+func (l *leases) command(timeout time.Duration) (*recovery, *bytes.Buffer) {
+	said := &bytes.Buffer{}
+	return &recovery{
+		where: sides{namespace: "fleet"}, timeout: timeout, source: &cluster{client: l}, progress: newProgress(said),
+	}, said
 }

@@ -39,7 +39,7 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 	if !confirmed || err != nil {
 		return err
 	}
-	err = c.remove(ctx, c.target, left)
+	err = c.exclusive(ctx, func(ctx context.Context) error { return c.remove(ctx, c.target, left) })
 	c.done.Done = err == nil
 	return err
 }

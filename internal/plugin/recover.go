@@ -84,12 +84,10 @@ func setupMove(set *pflag.FlagSet, kind string, work func(*recovery, context.Con
 func (c *recovery) setup(set *pflag.FlagSet, kind string, work func(*recovery, context.Context) error) runner {
 	c.add(set)
 	return c.runner(kind, c.open, func(ctx context.Context) error {
-		return c.exclusive(ctx, func(ctx context.Context) error {
-			if err := c.look(ctx); err != nil {
-				return err
-			}
-			return work(c, ctx)
-		})
+		if err := c.look(ctx); err != nil {
+			return err
+		}
+		return work(c, ctx)
 	})
 }
 

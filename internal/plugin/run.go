@@ -158,12 +158,15 @@ func (c *recovery) transfer(ctx context.Context) error {
 			}
 		}
 	}
-	if err := c.clusterctlMove(ctx, total); err != nil {
-		return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume, or abort with pivot abort",
-			err)
-	}
-	c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
-	if err := c.unpauseKept(ctx, c.left.clusters); err != nil {
+	err := c.exclusive(ctx, func(ctx context.Context) error {
+		if err := c.clusterctlMove(ctx, total); err != nil {
+			return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume, or abort with pivot abort",
+				err)
+		}
+		c.done.Actions = append(c.done.Actions, fmt.Sprintf("Moved namespace %s with clusterctl", c.where.namespace))
+		return c.unpauseKept(ctx, c.left.clusters)
+	})
+	if err != nil {
 		return err
 	}
 	return c.arrive(ctx)

@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -103,22 +101,6 @@ func describeWaiting(c *clusters) {
 			Expect(c.run(ctx, w.namespace, "run "+flag)).To(And(end(1, "source: host busy is inspecting"),
 				Not(says("Waiting"))), flag)
 		}
-	})
-
-	It("waits while another command changes the namespace", func(ctx context.Context) {
-		w := settle(ctx, c.source, stage.Namespace(ctx, c.source))
-		other := &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "metal3-pivot"},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody")},
-		}
-		Expect(w.client.Create(ctx, other)).To(Succeed())
-		Expect(c.run(ctx, w.namespace, "abort --timeout 1s")).To(end(2, "another pivot command did not end within 1s"))
-		waiting := c.start(ctx, w.namespace, "abort")
-		waiting.tells("Waiting: somebody runs a pivot command in namespace " + w.namespace)
-		Expect(c.run(ctx, w.namespace, "abort --dry-run")).To(end(0, "Nothing to do."))
-		Expect(w.client.Delete(ctx, other)).To(Succeed())
-		waiting.ends(0, "Nothing to do.")
-		Expect(apierrors.IsNotFound(w.client.Get(ctx, w.key(other.Name), other))).To(BeTrue(), "the command deletes its Lease")
 	})
 
 	It("asks for confirmation once, before it waits", func(ctx context.Context) {
