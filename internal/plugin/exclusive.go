@@ -37,7 +37,7 @@ const (
 // errLeaseLost is the cause of the end of a command that could not renew its Lease.
 var errLeaseLost = fmt.Errorf("the Lease %s was lost", leaseName)
 
-// exclusive works while no other command moves or removes objects of the namespace. After it has waited for another one,
+// exclusive works while no other command moves or removes objects of the namespace. If it had to wait for another one,
 // it returns an error if the course of the move has changed. A dry run changes nothing.
 func (c *recovery) exclusive(ctx context.Context, work func(context.Context) error) error {
 	if c.dryRun {
