@@ -5,6 +5,7 @@
 //	tests e2e       the release and moves with the real programs of Cluster API, and the spine stories on real nodes
 //	tests nightly   all of these without omissions, and fuzzing, chaos and benches
 //	tests times     a table of the last run of each tier
+//	tests exec      a test binary, for go test
 //
 // It stores the times of the last run of each tier in the cache. The next run starts the longest packages first.
 package main
@@ -41,6 +42,8 @@ type options struct {
 	// seed is the first seed of the chaos. Zero means that the clock chooses it in the nightly tier, and a fixed seed
 	// elsewhere.
 	seed uint64
+	// ahead is the package that exec gives more processor time than others.
+	ahead string
 }
 
 func run(ctx context.Context, args []string) error {
@@ -49,11 +52,16 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&chosen.story, "story", "", "Regular expression that chooses stories on real nodes by name.")
 	flags.BoolVar(&chosen.lab, "lab", false, "Run the tests of the lab itself even if nothing in them changed.")
 	flags.Uint64Var(&chosen.seed, "seed", 0, "Seed of the chaos in the nightly tier. 0 uses the clock.")
+	flags.StringVar(&chosen.ahead, "ahead", "", "Package that gets more processor time than others, for exec.")
+	flags.SetInterspersed(false)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return nil
 		}
 		return err
+	}
+	if flags.NArg() > 1 && flags.Arg(0) == execCommand {
+		return execTest(chosen.ahead, flags.Args()[1:])
 	}
 	if flags.NArg() != 1 {
 		return fmt.Errorf("the arguments are %q: name one of checks, test, e2e, nightly, times", flags.Args())

@@ -33,6 +33,8 @@ type step struct {
 	beside bool
 	// nice is the nice value of the session of the step. Steps beside it with a lower value get more processor time.
 	nice int
+	// ahead is the package that takes longest. It gets more processor time than the others. Empty if all get the same.
+	ahead string
 	// environment is added to that of this program.
 	environment []string
 	// passed runs after the step has passed. Nil does nothing.
@@ -149,7 +151,7 @@ func planTest(ctx context.Context, chosen options) (*tier, error) {
 		},
 		{
 			name: "suites of controllers, and other goroutines", packages: raced, race: true, parallel: 5, timeout: stepLimit,
-			environment: roomy(), beside: true, nice: lowestPriority,
+			environment: roomy(), beside: true, nice: lowestPriority, ahead: "./controllers/metal3machine",
 		},
 		{
 			name: "keepalived, and the guard with Ironic", packages: slices.Clone(withKeepalived), race: true,

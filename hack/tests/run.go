@@ -8,8 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +26,16 @@ const longLine = 16 << 20
 
 // lowestPriority is the nice value of steps that use only what the steps beside them do not need.
 const lowestPriority = 19
+
+// The nice values of the processes of such a step, which count only among themselves: of the package that takes
+// longest, and of the others.
+const (
+	priorityAhead  = 10
+	priorityBehind = 13
+)
+
+// execCommand is the argument of this program with which go test runs test binaries.
+const execCommand = "exec"
 
 // killAfter is the time for tests to clean up after an interrupt.
 const killAfter = 10 * time.Minute
@@ -164,6 +178,9 @@ func (s step) goTest() []string {
 	if s.parallel > 0 {
 		command = append(command, "-p="+strconv.Itoa(s.parallel))
 	}
+	if self, err := os.Executable(); err == nil && s.ahead != "" {
+		command = append(command, fmt.Sprintf("-exec=%s --ahead=%s %s", self, s.ahead, execCommand))
+	}
 	command = append(append(command, s.goFlags...), s.packages...)
 	if len(s.args) > 0 {
 		command = append(append(command, "-args"), s.args...)
@@ -176,7 +193,20 @@ func (s step) goTest() []string {
 func lowerPriority(session, nice int) {
 	// Without these groups in the kernel, only the priority of the process counts.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(nice)), 0)
-	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, nice)
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, priorityAhead)
+}
+
+// execTest becomes a test binary. All packages but one yield to that one: its suite runs one spec after the other, and
+// would otherwise run alone at the end, on one processor.
+func execTest(ahead string, command []string) error {
+	if strings.TrimSuffix(filepath.Base(command[0]), ".test") != path.Base(ahead) {
+		// The nice value is that of a thread, and the new program keeps it.
+		runtime.LockOSThread()
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, priorityBehind); err != nil {
+			return err
+		}
+	}
+	return syscall.Exec(command[0], command, os.Environ())
 }
 
 // start runs a command and passes its output on. It sends an interrupt, so that tests clean up.
