@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,7 +30,6 @@ type Reaper struct {
 	children map[int]*Child
 	adopts   bool
 	ended    chan os.Signal
-	stop     chan struct{}
 }
 
 // NewReaper returns a Reaper that collects children until Close. As process 1 it also collects orphans.
@@ -40,7 +38,6 @@ func NewReaper() *Reaper {
 		children: map[int]*Child{},
 		adopts:   os.Getpid() == 1,
 		ended:    make(chan os.Signal, 1),
-		stop:     make(chan struct{}),
 	}
 	signal.Notify(reaper.ended, syscall.SIGCHLD)
 	go reaper.collect()
@@ -49,8 +46,9 @@ func NewReaper() *Reaper {
 
 // Close stops collecting. Running children continue.
 func (r *Reaper) Close() {
+	// No signal arrives after Stop.
 	signal.Stop(r.ended)
-	close(r.stop)
+	close(r.ended)
 }
 
 // Start runs the program. The caller must stop the child, or wait until it is done.
@@ -114,13 +112,8 @@ func (r *Reaper) attributes() *syscall.SysProcAttr {
 }
 
 func (r *Reaper) collect() {
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-r.ended:
-			r.reap()
-		}
+	for range r.ended {
+		r.reap()
 	}
 }
 
@@ -142,9 +135,6 @@ func (r *Reaper) reap() {
 func (r *Reaper) reapOne(pid int) bool {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-	for errors.Is(err, syscall.EINTR) {
-		got, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-	}
 	if err != nil || got <= 0 {
 		return false
 	}
