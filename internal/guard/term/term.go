@@ -22,8 +22,6 @@ package term
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -56,26 +54,15 @@ func (r Record) String() string {
 	return fmt.Sprintf("%d %d %d %d\n", r.Term, r.Stamp, r.Patience.Milliseconds(), r.Failing.Milliseconds())
 }
 
-// Parse parses a record. An invalid one has no term, except that an invalid failing time is zero. An older guard writes
-// no patience or no failing time, and a later one may write more: the guard of a node is not updated at the same moment
-// as its gates.
+// Parse parses a record. An invalid one has no term. A later guard may write more: the guard of a node is not updated
+// at the same moment as its gates.
 func Parse(text string) Record {
-	fields := append(strings.Fields(text), "0", "0")
-	if len(fields) < 4 {
+	var read Record
+	var patience, failing uint32
+	if _, err := fmt.Sscan(text, &read.Term, &read.Stamp, &patience, &failing); err != nil {
 		return Record{}
 	}
-	began, beginErr := strconv.ParseInt(fields[0], 10, 64)
-	added, stampErr := strconv.ParseUint(fields[1], 10, 32)
-	patience, patienceErr := strconv.ParseUint(fields[2], 10, 32)
-	failing, err := strconv.ParseUint(fields[3], 10, 32)
-	if err != nil {
-		failing = 0
-	}
-	if beginErr != nil || stampErr != nil || patienceErr != nil {
-		return Record{}
-	}
-	return Record{
-		Term: began, Stamp: uint32(added), Patience: time.Duration(patience) * time.Millisecond,
-		Failing: time.Duration(failing) * time.Millisecond,
-	}
+	read.Patience = time.Duration(patience) * time.Millisecond
+	read.Failing = time.Duration(failing) * time.Millisecond
+	return read
 }
