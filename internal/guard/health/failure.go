@@ -42,11 +42,6 @@ func (f *Failure) Error() string {
 	return f.Cause.Error()
 }
 
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error {
-	return f.Cause
-}
-
 // PartOf returns the part that failed a check.
 func PartOf(err error) Part {
 	var failure *Failure
@@ -56,17 +51,13 @@ func PartOf(err error) Part {
 	return Node
 }
 
-// ReasonOf returns the reason of a failure, "Unknown" for another error, and an empty string for nil.
+// ReasonOf returns the reason of a failure, and an empty string for nil.
 func ReasonOf(err error) string {
 	var failure *Failure
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &failure):
+	if errors.As(err, &failure) {
 		return failure.Reason
-	default:
-		return "Unknown"
 	}
+	return ""
 }
 
 // Reasons of the web server and of Ironic. Those of images begin with "Image".
