@@ -87,17 +87,15 @@ func (r *Reader) replaced() []string {
 	})
 }
 
+// meaning returns the answer of the annotation. Any other value counts as no annotation.
 func (r *Reader) meaning(annotations map[string]string) policy.Answer {
-	value, found := annotations[r.Annotation]
-	switch {
-	case !found:
-		return ""
-	case value == r.Yes:
+	switch value, found := annotations[r.Annotation]; {
+	case found && value == r.Yes:
 		return policy.Yes
 	case value == "false":
 		return policy.No
 	default:
-		return policy.Unclear
+		return ""
 	}
 }
 

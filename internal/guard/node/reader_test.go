@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 	}{
 		"yes":            {reason: "armed", body: object(`{"example.org/armed": "true"}`), want: policy.Yes},
 		"no":             {reason: "withdrawn", body: object(`{"example.org/armed": "false"}`), want: policy.No},
-		"neither":        {reason: "neither true nor false", body: object(`{"example.org/armed": "yes"}`), want: policy.Unclear},
+		"neither":        {reason: "neither true nor false", body: object(`{"example.org/armed": "yes"}`)},
 		"nothing":        {reason: "no annotation is set", body: object(`{"other": "true"}`)},
 		"no annotations": {reason: "no annotation is set", body: object(`null`)},
 		"no Node":        {reason: "the node has not joined yet", status: 404, body: notFound},

