@@ -37,7 +37,6 @@ type Link struct {
 // and link-local, deprecated or tentative addresses do not count as own.
 //
 //	the settings have   interfaces that count                             the result is
-//	interface           any                                               that name, even if there is no such interface
 //	macAddresses        one has a listed address                          its name
 //	                    a bridge, bond or team, and a port of it          the name of the bridge, bond or team
 //	                    has a listed address
@@ -47,9 +46,6 @@ type Link struct {
 //	                    only the VIP is in the network                    an error
 //	                    none has one, or several have one                 an error
 func Choose(settings vip.NodeSettings, links []Link) (string, error) {
-	if settings.Interface != "" {
-		return settings.Interface, nil
-	}
 	var counted, fitting []string
 	for _, link := range links {
 		own := link.own(settings.VirtualIPs)

@@ -30,7 +30,6 @@ func link(name, mac string, own ...string) address.Link {
 // TestChoose is the decision table of Choose.
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	byName := vip.NodeSettings{Interface: "provisioning"}
 	byMAC := vip.NodeSettings{MACAddresses: []string{firstMAC, portMAC}}
 	byCIDR := vip.NodeSettings{InterfaceCIDR: netip.MustParsePrefix("172.22.0.0/24")}
 	down, loopback := link("eth0", firstMAC, "172.22.0.11"), link("lo", firstMAC, "172.22.0.11")
@@ -47,9 +46,6 @@ func TestChoose(t *testing.T) {
 		// says are parts of the error.
 		says []string
 	}{
-		"a name":                      {reason: "the interface may come later", settings: byName, want: "provisioning"},
-		"a name without an interface": {reason: "another interface is no replacement", settings: byName, links: []address.Link{nic}, want: "provisioning"},
-
 		"MAC": {reason: "the node has one of the listed addresses", settings: byMAC, links: []address.Link{link("ens4", secondMAC, "172.22.0.12"), nic}, want: "ens3"},
 		"MAC of a port": {
 			reason: "a bridge carries the addresses of its ports", settings: byMAC, links: []address.Link{port, bridge}, want: "br0"},
