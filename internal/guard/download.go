@@ -176,7 +176,7 @@ func (d download) storeSums(sums []string) error {
 
 // write replaces the record and blocks until it has reached the disk.
 func (d download) write(content string) error {
-	if err := track.Replace(d.record, []byte(content)); err != nil {
+	if err := track.Replace(d.record, []byte(content), 0o644); err != nil {
 		return err
 	}
 	return onDisk(d.record, filepath.Dir(d.record))

@@ -104,11 +104,6 @@ func (f *facts) setSeen(seen address.Interface, virtual []netip.Addr, now time.T
 	return true, arrived
 }
 
-// setRenewed stores an observation after the renewal of an address without another change.
-func (f *facts) setRenewed(seen address.Interface) {
-	f.update(func(s *snapshot) { s.seen = seen })
-}
-
 // setIronic returns the previous verdict.
 func (f *facts) setIronic(well bool, now time.Time) (before bool) {
 	f.well.Set(asNumber(well))

@@ -161,7 +161,7 @@ func (f *follower) apply(now time.Time) error {
 		return nil
 	}
 	if !bytes.Equal(page, f.written) {
-		if err := track.Replace(f.passwords.to, page); err != nil {
+		if err := track.Replace(f.passwords.to, page, 0o644); err != nil {
 			return err
 		}
 		f.written = page

@@ -197,7 +197,7 @@ func (g *guard) prepare() (resumes bool, err error) {
 
 // leave records in the track files that the node does not hold the VIP.
 func (g *guard) leave() error {
-	err := errors.Join(g.release(), track.Replace(inState(g.settings, track.Term), []byte(term.Record{}.String())))
+	err := errors.Join(g.release(), track.Say(inState(g.settings, track.Term), term.Record{}.String()))
 	g.disconnect(g.facts.snapshot().seen, virtualAddresses(g.settings))
 	g.log.Info("The guard ends", "error", err)
 	return err

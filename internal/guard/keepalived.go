@@ -169,7 +169,7 @@ func (s *supervisor) start(wanted target) <-chan time.Time {
 	if s.resuming {
 		s.resuming, s.current.config, s.reloadAt = false, wanted.resume, time.Now().Add(wanted.span)
 	}
-	err := track.Replace(s.path(), s.current.config)
+	err := track.Replace(s.path(), s.current.config, 0o644)
 	if err == nil {
 		err = s.spawn()
 	}
@@ -234,7 +234,7 @@ func (s *supervisor) relay(output io.ReadCloser) {
 }
 
 func (s *supervisor) reload(wanted target) <-chan time.Time {
-	if err := track.Replace(s.path(), wanted.config); err != nil {
+	if err := track.Replace(s.path(), wanted.config, 0o644); err != nil {
 		s.log.Error("Cannot change the configuration of keepalived", "error", err)
 		return time.After(longestPause)
 	}

@@ -83,7 +83,7 @@ func install(directory string) error {
 	if err != nil {
 		return err
 	}
-	return track.ReplaceMode(filepath.Join(directory, "guard"), content, 0o755)
+	return track.Replace(filepath.Join(directory, "guard"), content, 0o755)
 }
 
 // closeDirectory lets only the owner into a directory, because cloud-init creates directories that all users may
@@ -165,7 +165,7 @@ func (o owner) write(to string, content []byte) error {
 	if err := o.parent(to, 0o700); err != nil {
 		return err
 	}
-	if err := track.ReplaceMode(to, content, 0o400); err != nil {
+	if err := track.Replace(to, content, 0o400); err != nil {
 		return err
 	}
 	return os.Lchown(to, o.user, o.group)

@@ -187,7 +187,8 @@ func (g *guard) followInterface(ctx context.Context, settings vip.NodeSettings) 
 		err := address.Watcher{
 			Interface: settings.Interface, Virtual: virtualAddresses(settings),
 			Patience: member.Timers(settings).Tolerated, Before: g.facts.snapshot().seen,
-			Changed: changed, Renewed: g.facts.setRenewed,
+			Changed: changed,
+			Renewed: func(seen address.Interface) { g.facts.update(func(s *snapshot) { s.seen = seen }) },
 		}.Run(ctx)
 		if err != nil {
 			g.log.once(kind, message, err)

@@ -54,16 +54,11 @@ func Say(path, text string) error {
 	if err == nil && string(data) == text {
 		return nil
 	}
-	return Replace(path, []byte(text))
+	return Replace(path, []byte(text), 0o644)
 }
 
 // Replace replaces a file atomically. It creates a missing directory.
-func Replace(path string, content []byte) error {
-	return ReplaceMode(path, content, 0o644)
-}
-
-// ReplaceMode is Replace with other permissions.
-func ReplaceMode(path string, content []byte, mode os.FileMode) error {
+func Replace(path string, content []byte, mode os.FileMode) error {
 	directory := filepath.Dir(path)
 	//nolint:gosec // Pods that are not root read the state too.
 	if err := os.MkdirAll(directory, 0o755); err != nil {

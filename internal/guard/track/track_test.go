@@ -63,14 +63,14 @@ func TestReplaceReturnsErrors(t *testing.T) {
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := track.Replace(filepath.Join(blocked, "below"), nil); err == nil {
+	if err := track.Replace(filepath.Join(blocked, "below"), nil, 0o644); err == nil {
 		t.Error("a file became a directory")
 	}
 	directory := filepath.Join(folder, "directory")
 	if err := os.MkdirAll(filepath.Join(directory, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := track.Replace(directory, []byte("x")); err == nil {
+	if err := track.Replace(directory, []byte("x"), 0o644); err == nil {
 		t.Error("a directory became a file")
 	}
 	if entries, _ := os.ReadDir(folder); len(entries) != 2 {
@@ -83,7 +83,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	long, short := make([]byte, 1<<16), []byte("short")
-	if err := track.ReplaceMode(path, long, 0o640); err != nil {
+	if err := track.Replace(path, long, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	var writer sync.WaitGroup
@@ -93,7 +93,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 			if i%2 == 0 {
 				content = short
 			}
-			if err := track.ReplaceMode(path, content, 0o640); err != nil {
+			if err := track.Replace(path, content, 0o640); err != nil {
 				t.Error(err)
 			}
 		}
