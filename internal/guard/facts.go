@@ -47,12 +47,12 @@ func newFacts() *facts {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return metrics.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
 	}
-	return &facts{
+	f := &facts{
 		registry:    registry,
 		holder:      gauge("vip_holder", "1 while this node holds the VIP.").WithLabelValues(),
 		transitions: counter("vip_transitions_total", "Arrivals and departures of the VIP.", "to"),
 		well:        gauge("ironic_ok", "1 while the Ironic of this node is well.").WithLabelValues(),
-		webServer:   gauge("web_server_ok", "1 while the web server of Ironic answers.").WithLabelValues(),
+		webServer:   gauge("web_server_ok", "1 if the web server answered when Ironic last did.").WithLabelValues(),
 		armed:       gauge("armed", "1 while this node may hold the VIP, and why.", "reason"),
 		latency: metrics.NewHistogram(prometheus.HistogramOpts{
 			Name: metricPrefix + "probe_duration_seconds", Help: "How long the checks of Ironic take.",
@@ -67,6 +67,8 @@ func newFacts() *facts {
 		valid:      gauge("settings_valid", "0 while the settings cannot be used, or fit no interface.").WithLabelValues(),
 		nodeErrors: counter("node_read_errors_total", "Failed reads of the Node object.").WithLabelValues(),
 	}
+	f.webServer.Set(1)
+	return f
 }
 
 func asNumber(yes bool) float64 {

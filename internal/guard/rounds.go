@@ -95,7 +95,7 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// reportWebServer reports whether the web server of Ironic answers, if a check has shown it.
+// reportWebServer reports whether the web server of Ironic answered at the last check in which Ironic answered.
 func (g *guard) reportWebServer(err error) {
 	if err != nil && health.PartOf(err) != health.WebServer {
 		return

@@ -3,8 +3,11 @@ package guard
 import (
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,6 +169,29 @@ func TestChecksStop(t *testing.T) {
 	g.writeFiles(settings, began.Add(time.Hour))
 	if said, err := os.ReadFile(inState(settings, track.IronicOK)); err != nil || string(said) != track.Value(true) {
 		t.Errorf("after another check %s is %q, %v", track.IronicOK, said, err)
+	}
+}
+
+// TestWebServerMetric checks Ironic and its web server in turn. A check that Ironic fails does not show its web server.
+func TestWebServerMetric(t *testing.T) {
+	t.Parallel()
+	g := &guard{log: newLogger(slog.New(slog.DiscardHandler)), facts: newFacts()}
+	for _, test := range []struct {
+		reason string
+		err    error
+		want   string
+	}{
+		{"no check has shown the web server", &health.Failure{Reason: "Refused", Cause: errors.New("no"), Part: health.Ironic}, "1"},
+		{"the web server failed", &health.Failure{Reason: "Refused", Cause: errors.New("no"), Part: health.WebServer}, "0"},
+		{"it failed before", &health.Failure{Reason: "Slow", Cause: errors.New("no"), Part: health.Ironic}, "0"},
+		{"the web server answers", nil, "1"},
+	} {
+		g.reportWebServer(test.err)
+		page := httptest.NewRecorder()
+		handler(g.facts).ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+		if !strings.Contains(page.Body.String(), "\nmetal3_guard_web_server_ok "+test.want+"\n") {
+			t.Errorf("%s: want %s, got:\n%s", test.reason, test.want, page.Body)
+		}
 	}
 }
 
