@@ -53,25 +53,23 @@ func (r *Reaper) Close() {
 
 // Start runs the program. The caller must stop the child, or wait until it is done.
 func (r *Reaper) Start(program Program) (*Child, error) {
-	type result struct {
-		child *Child
-		err   error
-	}
-	started := make(chan result)
+	var child *Child
+	var err error
+	started := make(chan struct{})
 	go func() {
 		// Never unlocked: the kernel kills the child when its parent thread ends.
 		runtime.LockOSThread()
-		child, err := r.fork(program)
-		started <- result{child, err}
+		child, err = r.fork(program)
+		close(started)
 		if err == nil {
 			<-child.done
 		}
 	}()
-	got := <-started
-	if got.err != nil {
-		return nil, fmt.Errorf("starting %s: %w", program.Path, got.err)
+	<-started
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", program.Path, err)
 	}
-	return got.child, nil
+	return child, nil
 }
 
 func (r *Reaper) fork(program Program) (*Child, error) {
