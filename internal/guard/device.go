@@ -25,7 +25,7 @@ func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
 	if settings.Interface != "" {
 		return settings, nil
 	}
-	if g.chosen == "" || !slices.Equal(g.choice.MACAddresses, settings.MACAddresses) ||
+	if g.choice.Interface == "" || !slices.Equal(g.choice.MACAddresses, settings.MACAddresses) ||
 		g.choice.InterfaceCIDR != settings.InterfaceCIDR {
 		links, err := address.Links()
 		if err != nil {
@@ -37,9 +37,10 @@ func (g *guard) choose(settings vip.NodeSettings) (vip.NodeSettings, error) {
 		}
 		g.log.Info("Chose the interface", "interface", chosen, "macAddresses", settings.MACAddresses,
 			"interfaceCIDR", settings.InterfaceCIDR)
-		g.choice, g.chosen = settings, chosen
+		g.choice = settings
+		g.choice.Interface = chosen
 	}
-	settings.Interface, settings.MACAddresses, settings.InterfaceCIDR = g.chosen, nil, netip.Prefix{}
+	settings.Interface, settings.MACAddresses, settings.InterfaceCIDR = g.choice.Interface, nil, netip.Prefix{}
 	return settings, nil
 }
 

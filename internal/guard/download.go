@@ -53,7 +53,7 @@ type download struct {
 	// leaves files. Otherwise the attempts fill the disk of the node. Empty means none.
 	scratch string
 
-	// patience is the maximum time in which the files of the scratch directory do not change. Zero means no limit.
+	// patience is the maximum time in which the files of the scratch directory do not change.
 	patience time.Duration
 
 	command []string
@@ -221,7 +221,7 @@ func (d download) attempt(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if d.scratch != "" && d.patience > 0 {
+	if d.scratch != "" {
 		go d.endStalled(ctx, cancel)
 	}
 	//nolint:gosec // The program is the one that the manifest of the pod names.

@@ -81,7 +81,7 @@ func upstream(t *testing.T) (*ramdiskServer, download) {
 			filepath.Join(images, "ironic-python-agent.kernel"), filepath.Join(images, "ironic-python-agent.initramfs"),
 		},
 		stale:   []string{filepath.Join(images, "ironic-python-agent.headers"), filepath.Join(images, "*.tar.gz-*")},
-		scratch: filepath.Join(shared, "tmp"),
+		scratch: filepath.Join(shared, "tmp"), patience: downloadPatience,
 		record:  filepath.Join(shared, "sums"),
 		command: []string{"bash", program},
 		pause:   time.Millisecond,

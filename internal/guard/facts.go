@@ -169,9 +169,11 @@ type snapshot struct {
 	holding      bool
 	holdingSince time.Time
 	arrivedAt    time.Time
-	doubtedAt    time.Time
 	downSince    time.Time
 	upSince      time.Time
+
+	// doubtedAt is when the lease of the VIP was renewed too late, so that another holder may not have been heard yet.
+	doubtedAt time.Time
 
 	// muteSince is when the source of the advertisements was removed. Zero means that keepalived can send some.
 	muteSince time.Time
@@ -215,12 +217,6 @@ func (s *snapshot) enterCarrier(seen address.Interface, now time.Time) {
 		s.upSince = now
 	}
 	s.wasUp = s.wasUp || seen.Up
-}
-
-// doubts returns true if the lease of the VIP was renewed so late and so recently that another holder may not have
-// been heard yet. A holder advertises once in an interval.
-func (s snapshot) doubts(interval time.Duration, now time.Time) bool {
-	return now.Sub(s.doubtedAt) < 2*interval
 }
 
 // forwardPatience is the maximum time from a carrier to the first packet: a switch port with the spanning tree protocol

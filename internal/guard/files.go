@@ -97,7 +97,8 @@ func (g *guard) enterTerm(settings vip.NodeSettings, current snapshot, well bool
 	before := g.book.Record().Term
 	seen := term.Sight{
 		Holding: current.holding, Stamp: current.seen.Stamp(virtualAddresses(settings)), Well: well,
-		Doubt: current.doubts(interval, now), MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
+		// Another holder advertises once in an interval.
+		Doubt: now.Sub(current.doubtedAt) < 2*interval, MayHaveHeld: g.ledger.MayHaveHeld(), Margin: interval,
 	}
 	g.book.Enter(now, seen)
 	if after := g.book.Record().Term; after != before {

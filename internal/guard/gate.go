@@ -129,7 +129,7 @@ func (p *passage) run(ctx context.Context) (int, error) {
 			if code, over := p.result(); over {
 				return code, nil
 			}
-		case <-p.life.again(termInterval):
+		case <-p.life.again():
 			if err := p.follow(); err != nil {
 				return exitFailure, err
 			}

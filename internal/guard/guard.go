@@ -72,9 +72,8 @@ type guard struct {
 	settings vip.NodeSettings
 	reread   chan struct{}
 
-	// choice are the settings of the last choice of the interface, and chosen is its name.
+	// choice are the settings of the last choice of the interface, with its name.
 	choice vip.NodeSettings
-	chosen string
 
 	// answered is true if the facts have the answer of the Node to the annotation of the settings.
 	answered bool

@@ -67,10 +67,10 @@ type life struct {
 }
 
 // again returns a channel that fires when a decision may be due without a change of the interface.
-func (l *life) again(interval time.Duration) <-chan time.Time {
+func (l *life) again() <-chan time.Time {
 	switch {
 	case l.unsettled:
-		return time.After(interval)
+		return time.After(termInterval)
 	case l.read.Patience > 0 && !l.renewed.IsZero():
 		return time.After(time.Until(l.renewed.Add(l.read.Patience + staleMargin)))
 	case l.began:

@@ -76,7 +76,7 @@ func TestGateReplacesAHungProgram(t *testing.T) {
 			t.Cleanup(p.reaper.Close)
 			noError(t, p.change(address.Interface{}))
 			p.life.started = p.life.started.Add(-test.running)
-			if p.life.again(termInterval) == nil {
+			if p.life.again() == nil {
 				t.Error("the gate does not read the record again")
 			}
 			err := p.follow()

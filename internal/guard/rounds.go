@@ -260,9 +260,7 @@ func (g *guard) readNode(ctx context.Context, settings vip.NodeSettings) {
 		}
 		if err == nil {
 			g.enterAnswer(said)
-			err = reader.Store(said)
-			g.log.once("cache", "Cannot store the annotations of the Node object", err)
-			err = nil
+			g.log.once("cache", "Cannot store the annotations of the Node object", reader.Store(said))
 		} else {
 			g.facts.nodeErrors.Inc()
 		}

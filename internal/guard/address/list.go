@@ -71,9 +71,6 @@ func list(index int) ([]entry, error) {
 
 // readEntry parses an address from a message of the kernel, and keeps the message.
 func readEntry(message []byte) (entry, error) {
-	if len(message) < unix.SizeofIfAddrmsg {
-		return entry{}, fmt.Errorf("reading an address: the message has %d bytes", len(message))
-	}
 	header := nl.DeserializeIfAddrmsg(message)
 	bits := int(header.Prefixlen)
 	values, err := nl.ParseRouteAttrAsMap(message[header.Len():])

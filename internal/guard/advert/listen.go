@@ -38,12 +38,9 @@ func Listen(
 	if !is {
 		return fmt.Errorf("listening to VRRP on %s: the connection is a %T", device.Name, listener)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
-	defer func() {
-		if stop() {
-			_ = connection.Close()
-		}
-	}()
+	end := func() { _ = connection.Close() }
+	defer end()
+	defer context.AfterFunc(ctx, end)()
 	ready()
 	buffer, control := make([]byte, 1500), make([]byte, 64)
 	for {
