@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -129,11 +130,8 @@ func runCommand(ctx context.Context, arguments []string, environment Environment
 }
 
 func nodeName(environment Environment) string {
-	if name := environment.Getenv("NODE_NAME"); name != "" {
-		return name
-	}
 	name, _ := os.Hostname()
-	return name
+	return cmp.Or(environment.Getenv("NODE_NAME"), name)
 }
 
 func gateCommand(ctx context.Context, arguments []string, environment Environment) (int, error) {

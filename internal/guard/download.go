@@ -242,15 +242,9 @@ func (d download) attempt(ctx context.Context) error {
 // endStalled cancels an attempt that does not change the files of the scratch directory. It blocks until the context
 // ends.
 func (d download) endStalled(ctx context.Context, cancel context.CancelCauseFunc) {
-	ticks := time.NewTicker(d.patience / 10)
-	defer ticks.Stop()
 	before, since := d.scratchSize(), time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
+	for ctx.Err() == nil {
+		pause(ctx, d.patience/10)
 		switch size := d.scratchSize(); {
 		case size != before:
 			before, since = size, time.Now()

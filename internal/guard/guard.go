@@ -115,16 +115,13 @@ func Run(ctx context.Context, options Options, log *slog.Logger) error {
 	g.keeper.resuming = resumes
 	// keepalived outlives the rounds, because it requires none of them to stop.
 	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		g.keeper.run(keeping)
-	}()
+	var kept sync.WaitGroup
+	kept.Go(func() { g.keeper.run(keeping) })
 	for ctx.Err() == nil {
 		g.generation(ctx)
 	}
 	stopKeeping()
-	<-kept
+	kept.Wait()
 	return g.leave()
 }
 

@@ -95,10 +95,9 @@ func (s *supervisor) Want(wanted target) {
 		slices.Equal(s.wanted.config, wanted.config)
 	s.wanted = wanted
 	s.mutex.Unlock()
-	if same {
-		return
+	if !same {
+		notify(s.changed)
 	}
-	notify(s.changed)
 }
 
 // Page returns the configuration of the last target of an incarnation. It is empty if there is none.

@@ -299,10 +299,8 @@ func readOverride(path string) policy.Answer {
 
 // pause waits for the duration or the end of the context.
 func pause(ctx context.Context, duration time.Duration) {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(duration):
 	}
 }

@@ -45,14 +45,14 @@ func serve(ctx context.Context, listen string, facts *facts, log *slog.Logger) {
 func handler(facts *facts) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(facts.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2}))
-	mux.HandleFunc("GET /livez", answer(func() error { return facts.checkDecisions(time.Now()) }))
-	mux.HandleFunc("GET /readyz", answer(func() error { return facts.ready(time.Now()) }))
+	mux.HandleFunc("GET /livez", answer(facts.checkDecisions))
+	mux.HandleFunc("GET /readyz", answer(facts.ready))
 	return mux
 }
 
-func answer(check func() error) http.HandlerFunc {
+func answer(check func(now time.Time) error) http.HandlerFunc {
 	return func(writer http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
+		if err := check(time.Now()); err != nil {
 			http.Error(writer, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

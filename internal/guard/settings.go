@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -55,13 +56,9 @@ func settingsFromEnvironment(getenv func(string) string, state string) (vip.Node
 	if err != nil {
 		return vip.NodeSettings{}, err
 	}
-	device := getenv(variableInterface)
-	if device == "" {
-		device = defaultInterface
-	}
 	return vip.NodeSettings{
 		Role:                  vip.ControlPlane,
-		Interface:             device,
+		Interface:             cmp.Or(getenv(variableInterface), defaultInterface),
 		VirtualIPs:            []vip.Address{{Address: address, Prefix: network.Bits(), Network: network}},
 		VirtualRouterID:       routerID,
 		Mode:                  vip.Multicast,

@@ -99,14 +99,12 @@ func (c *Child) target() int {
 // false. It kills processes that the child leaves in its group.
 func (c *Child) Stop(grace time.Duration) bool {
 	_ = c.Signal(syscall.SIGTERM)
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
 	select {
 	case <-c.done:
 		// The only possible error is that the process group is empty.
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 		return true
-	case <-patience.C:
+	case <-time.After(grace):
 		c.Kill()
 		<-c.done
 		return false
