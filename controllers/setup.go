@@ -123,10 +123,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	templates := &metal3machinetemplate.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "metal3machinetemplate"),
-		Hosts:       hosts,
-		WatchFilter: options.WatchFilter,
+		Reporter: reporter(mgr, "metal3machinetemplate", options.WatchFilter),
+		Hosts:    hosts,
 	}
 	if err := templates.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3MachineTemplate)); err != nil {
 		return err
@@ -163,21 +161,18 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
 	now := clock.RealClock{}
-	announced := recorder(mgr, "metal3cluster")
 	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader(), mgr.GetCache())
 	clusters := &metal3cluster.Reconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Recorder:    announced,
-		Clock:       now,
-		Hosts:       hosts,
-		Namespace:   options.Namespace,
-		WatchFilter: options.WatchFilter,
+		Reporter:  reporter(mgr, "metal3cluster", options.WatchFilter),
+		Live:      mgr.GetAPIReader(),
+		Clock:     now,
+		Hosts:     hosts,
+		Namespace: options.Namespace,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
 		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
-		Nodes:      metal3cluster.NewNodeProber(planes, announced, now, options.EndpointInterval),
+		Nodes:      metal3cluster.NewNodeProber(planes, recorder(mgr, "metal3cluster"), now, options.EndpointInterval),
 		Handover:   handover.New(mgr.GetClient()),
 		Departures: departure.New(mgr.GetClient()),
 	}
@@ -191,33 +186,27 @@ func setupData(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		return err
 	}
 	templates := &metal3datatemplate.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "metal3datatemplate"),
-		Data:        data,
-		WatchFilter: options.WatchFilter,
+		Reporter: reporter(mgr, "metal3datatemplate", options.WatchFilter),
+		Data:     data,
 	}
 	if err := templates.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3DataTemplate)); err != nil {
 		return err
 	}
 	claims := &metal3dataclaim.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "metal3dataclaim"),
-		Data:        data,
-		Live:        mgr.GetAPIReader(),
-		WatchFilter: options.WatchFilter,
+		Reporter: reporter(mgr, "metal3dataclaim", options.WatchFilter),
+		Data:     data,
+		Live:     mgr.GetAPIReader(),
 	}
 	if err := claims.SetupWithManager(ctx, mgr, limits(options.Concurrency.Metal3DataTemplate)); err != nil {
 		return err
 	}
 	rendered := &metal3data.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "metal3data"),
-		Clock:       clock.RealClock{},
-		Data:        data,
-		Secrets:     client.Reader(mgr.GetCache()),
-		Live:        mgr.GetAPIReader(),
-		WatchFilter: options.WatchFilter,
-		ByHostName:  options.ClaimsByHostName,
+		Reporter:   reporter(mgr, "metal3data", options.WatchFilter),
+		Clock:      clock.RealClock{},
+		Data:       data,
+		Secrets:    client.Reader(mgr.GetCache()),
+		Live:       mgr.GetAPIReader(),
+		ByHostName: options.ClaimsByHostName,
 	}
 	if err := rendered.RegisterMetrics(); err != nil {
 		return fmt.Errorf("registering metrics of data: %w", err)
@@ -231,8 +220,7 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 	}
 	nodes := workload.New(options.Clusters, mgr.GetCache())
 	remediations := &metal3remediation.Reconciler{
-		Client:        mgr.GetClient(),
-		Recorder:      recorder(mgr, "metal3remediation"),
+		Reporter:      reporter(mgr, "metal3remediation", ""),
 		Clock:         clock.RealClock{},
 		Hosts:         hosts,
 		Nodes:         nodes,
@@ -246,18 +234,22 @@ func setupRemediations(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.S
 
 func newMachines(mgr ctrl.Manager, hosts *hostmove.Store, options Options) *metal3machine.Reconciler {
 	return &metal3machine.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    recorder(mgr, "metal3machine"),
+		Reporter:    reporter(mgr, "metal3machine", options.WatchFilter),
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
 		Clusters:    hosts,
 		Nodes:       workload.New(options.Clusters, mgr.GetCache()),
 		Secrets:     client.Reader(mgr.GetCache()),
 		Live:        mgr.GetAPIReader(),
-		WatchFilter: options.WatchFilter,
 		SpecProblem: options.SpecProblem,
 		GuardImage:  options.GuardImage,
 		FastTrack:   options.FastTrack,
+	}
+}
+
+func reporter(mgr ctrl.Manager, controller, watchFilter string) flow.Reporter {
+	return flow.Reporter{
+		Client: mgr.GetClient(), Recorder: recorder(mgr, controller), WatchFilter: watchFilter,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,19 +40,16 @@ type Handover interface {
 
 // Reconciler reconciles Metal3Clusters.
 type Reconciler struct {
-	Client client.Client
+	flow.Reporter
+
 	// Live reads control planes and their Machines in other namespaces from the API server.
-	Live     client.Reader
-	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
-	Hosts    Hosts
+	Live  client.Reader
+	Clock clock.PassiveClock
+	Hosts Hosts
 
 	// Namespace is the namespace of the Metal3Clusters to reconcile. Empty means all. The cache has all Metal3Clusters,
 	// because namespaces share networks and the Ironic of one may serve the hosts of others.
 	Namespace string
-
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
-	WatchFilter string
 
 	// Secrets keeps credentials and certificates of Ironic endpoints.
 	Secrets Secrets
@@ -69,8 +65,6 @@ type Reconciler struct {
 
 	// Departures record the hosts that moved away.
 	Departures departure.Memory
-
-	memory flow.Memory
 
 	// secretReads holds the last secretRead of each Metal3Cluster.
 	secretReads sync.Map
@@ -110,10 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	infra := &infrav1.Metal3Cluster{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, infra)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, infra, announce())
 	if annotations.IsExternallyManaged(infra) {
 		pass, presence = nil, flow.Ignored
 	}

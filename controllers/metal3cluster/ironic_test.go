@@ -26,6 +26,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/metrics"
@@ -83,7 +84,7 @@ func reconciler(infra *infrav1.Metal3Cluster, funcs interceptor.Funcs, keeper Se
 		WithStatusSubresource(infra).Build()
 	watched := interceptor.NewClient(stored, funcs)
 	return &Reconciler{
-		Client: watched, Recorder: events.NewFakeRecorder(10), Secrets: keeper,
+		Reporter: flow.Reporter{Client: watched, Recorder: events.NewFakeRecorder(10)}, Secrets: keeper,
 		Endpoints: NewEndpointProber(unreachable, clock.RealClock{}, time.Second),
 		Nodes:     NewNodeProber(disconnected{}, events.NewFakeRecorder(10), clock.RealClock{}, time.Second),
 		Clock:     clock.RealClock{}, Hosts: hoststore.New(watched, watched), Handover: disconnected{},
@@ -321,7 +322,7 @@ func TestAnnounceHolder(t *testing.T) {
 			recorder := events.NewFakeRecorder(1)
 			s := &scope{infra: build.Metal3Cluster("cluster"), holder: tc.before}
 			s.infra.Status.Ironic = &infrav1.IronicStatus{Holder: tc.after}
-			(&Reconciler{Recorder: recorder}).announceHolder(s)
+			(&Reconciler{Reporter: flow.Reporter{Recorder: recorder}}).announceHolder(s)
 			got := ""
 			select {
 			case got = <-recorder.Events:

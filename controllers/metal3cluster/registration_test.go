@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -47,7 +48,7 @@ func newRegistering(t *testing.T, edits ...func(*bmov1alpha1.BareMetalHost)) *re
 	}
 	recorder := events.NewFakeRecorder(10)
 	r.events = recorder.Events
-	r.Reconciler = &Reconciler{Clock: r.clock, Recorder: recorder, Client: interceptor.NewClient(stored, interceptor.Funcs{
+	r.Reconciler = &Reconciler{Clock: r.clock, Reporter: flow.Reporter{Recorder: recorder, Client: interceptor.NewClient(stored, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 			options ...client.PatchOption,
 		) error {
@@ -56,7 +57,7 @@ func newRegistering(t *testing.T, edits ...func(*bmov1alpha1.BareMetalHost)) *re
 			}
 			return c.Patch(ctx, object, patch, options...)
 		},
-	})}
+	})}}
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
 	r.scope = &scope{

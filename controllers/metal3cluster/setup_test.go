@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -28,7 +29,7 @@ func TestADeletedMachineRequeuesOnlyADeletedCluster(t *testing.T) {
 		*infra.DeletionTimestamp = metav1.Now()
 	}
 	reconciler := &Reconciler{
-		Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(running, going, other).Build(),
+		Reporter: flow.Reporter{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(running, going, other).Build()},
 	}
 	machine := build.Machine("machine", "cluster")
 	got := reconciler.machineToInfrastructure(t.Context(), machine)

@@ -25,6 +25,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3cluster"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
@@ -104,13 +105,11 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	now := clock.RealClock{}
 	recorder := mgr.GetEventRecorder("metal3cluster")
 	return (&metal3cluster.Reconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Recorder:    recorder,
-		Clock:       now,
-		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
-		Namespace:   w.namespace,
-		WatchFilter: w.watchFilter,
+		Reporter:  flow.Reporter{Client: mgr.GetClient(), Recorder: recorder, WatchFilter: w.watchFilter},
+		Live:      mgr.GetAPIReader(),
+		Clock:     now,
+		Hosts:     hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
+		Namespace: w.namespace,
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -28,16 +27,13 @@ type Data interface {
 
 // Reconciler reconciles Metal3Data.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
-	Data     Data
+	flow.Reporter
+
+	Clock clock.PassiveClock
+	Data  Data
 
 	// Secrets reads from a cache of the Secrets of clusters, without their values. Live reads from the API server.
 	Secrets, Live client.Reader
-
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a Metal3Data must carry. Empty means any.
-	WatchFilter string
 
 	// ByHostName names new IPClaims after the host instead of the Metal3Data, so that spec.preAllocations of a pool can
 	// assign addresses to hosts.
@@ -59,8 +55,6 @@ type Reconciler struct {
 	// created are the claims that the cache has not shown yet.
 	mu      sync.Mutex
 	created sets.Set[createdClaim]
-
-	memory flow.Memory
 }
 
 // createdClaim is a claim of an address that this process created.
@@ -86,10 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.startWatches(ctx)
 	}
 	data := &infrav1.Metal3Data{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce, Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, data)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, data, announce)
 	if presence == flow.Gone {
 		return ctrl.Result{}, r.releaseAbandoned(ctx, req.NamespacedName)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -70,7 +71,7 @@ metal3_data_addresses{kind="IPPool",namespace="metal3",pool="pool",state="failed
 metal3_data_addresses{kind="IPPool",namespace="metal3",pool="pool",state="waiting"} 1
 metal3_data_addresses{kind="InClusterIPPool",namespace="metal3",pool="pool",state="failed"} 1
 `
-	r := &Reconciler{Client: objects}
+	r := &Reconciler{Reporter: flow.Reporter{Client: objects}}
 	if err := testutil.CollectAndCompare(r.collector(), strings.NewReader(alone)); err != nil {
 		t.Errorf("without an address manager: %v", err)
 	}

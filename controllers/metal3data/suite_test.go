@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3data"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/specs"
@@ -28,7 +29,7 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 		s.server = stage.Start(ctx, env.Options{Definitions: []components.Group{
 			components.Provider, components.ClusterAPICore, components.BaremetalOperator,
 		}})
-		Expect((&metal3data.Reconciler{Client: s.server.Client}).RegisterMetrics()).To(Succeed())
+		Expect((&metal3data.Reconciler{Reporter: flow.Reporter{Client: s.server.Client}}).RegisterMetrics()).To(Succeed())
 	})
 
 	describeLateAddresses(s)

@@ -27,6 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3dataclaim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3datatemplate"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -69,17 +70,17 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.Clus
 	shared := true
 	options := controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: &shared}
 	if err := (&metal3datatemplate.Reconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3datatemplate"), Data: data,
+		Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3datatemplate")}, Data: data,
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return err
 	}
 	if err := (&metal3dataclaim.Reconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3dataclaim"), Data: data, Live: mgr.GetAPIReader(),
+		Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3dataclaim")}, Data: data, Live: mgr.GetAPIReader(),
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return err
 	}
 	return (&metal3data.Reconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3data"), Clock: w.clock, Data: data,
+		Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3data")}, Clock: w.clock, Data: data,
 		Secrets: mgr.GetCache(), Live: mgr.GetAPIReader(), ByHostName: w.byHostName,
 		RecheckInterval: time.Second,
 	}).SetupWithManager(ctx, mgr, options)

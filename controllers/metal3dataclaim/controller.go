@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -33,17 +32,12 @@ type Data interface {
 
 // Reconciler reconciles Metal3DataClaims.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
-	Data     Data
+	flow.Reporter
+
+	Data Data
 
 	// Live reads from the API server.
 	Live client.Reader
-
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a claim must carry. Empty means any.
-	WatchFilter string
-
-	memory flow.Memory
 }
 
 // scope holds what one reconcile observes.
@@ -74,10 +68,7 @@ type scope struct {
 // Reconcile reconciles one Metal3DataClaim.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &infrav1.Metal3DataClaim{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, claim)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, claim, announce())
 	if presence == flow.Gone {
 		r.Data.Forget(req.NamespacedName)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,14 +28,9 @@ type Data interface {
 
 // Reconciler reconciles Metal3DataTemplates.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
-	Data     Data
+	flow.Reporter
 
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a template must carry. Empty means any.
-	WatchFilter string
-
-	memory flow.Memory
+	Data Data
 }
 
 // scope holds what one reconcile observes.
@@ -58,10 +52,7 @@ type scope struct {
 // Reconcile reconciles one Metal3DataTemplate.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3DataTemplate{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, template, announce())
 	if pass == nil || err != nil {
 		return presence.Result(), err
 	}

@@ -61,10 +61,10 @@ func TestARefusedClaimPausesTheMachine(t *testing.T) {
 					object.GetName(), errors.New("denied by a policy"))
 			},
 		}).Build()
-	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c), Clock: clock.RealClock{}}
+	r := &Reconciler{Reporter: flow.Reporter{Client: c}, Hosts: hoststore.New(c, c), Clock: clock.RealClock{}}
 	want := outcome.Waiting(infrav1.AssociationFailedReason, "4 hosts: 3 refused by the API server "+
 		"(baremetalhosts.metal3.io is forbidden: denied by a policy), 1 not available yet")
-	pass := flow.Reporter{Client: c}.Begin(machine)
+	pass := (&flow.Reporter{Client: c}).Begin(machine, nil)
 	s := complete(func(s *scope) { s.machine, s.pass = machine, pass })
 	got, err := r.claimHost(ctx, s)
 	if got.After <= 0 || got.After > time.Second {
@@ -97,8 +97,8 @@ func TestAClaimWithTheImageIsComplete(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).
 		WithObjects(machine, build.Host("host", build.Available())).Build()
 	hosts := &countedHosts{Hosts: hoststore.New(c, c)}
-	r := &Reconciler{Client: c, Hosts: hosts, Clock: clock.RealClock{}}
-	pass := flow.Reporter{Client: c}.Begin(machine)
+	r := &Reconciler{Reporter: flow.Reporter{Client: c}, Hosts: hosts, Clock: clock.RealClock{}}
+	pass := (&flow.Reporter{Client: c}).Begin(machine, nil)
 	s := complete(func(s *scope) { s.machine, s.pass = machine, pass })
 	if got, err := r.claimHost(ctx, s); err != nil || !got.IsDone() || hosts.writes != 1 {
 		t.Fatalf("claimHost: got %+v, %v, %d writes, want one claim", got, err, hosts.writes)
@@ -117,7 +117,7 @@ func TestGuardedOwnersOfAHostWithoutImage(t *testing.T) {
 		build.Annotations(map[string]string{infrav1.BlockMoveAnnotation: ""}))
 	refused := 0
 	c := guardingOwners(&refused, claimed)
-	r := &Reconciler{Client: c, Hosts: hoststore.New(c, c)}
+	r := &Reconciler{Reporter: flow.Reporter{Client: c}, Hosts: hoststore.New(c, c)}
 	s, stored := complete(onHost()), &bmov1alpha1.BareMetalHost{}
 	err := c.Get(ctx, client.ObjectKeyFromObject(claimed), s.host)
 	if got, claimErr := r.claimHost(ctx, s); errors.Join(err, claimErr) != nil || !got.IsDone() {

@@ -7,7 +7,6 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,8 +52,8 @@ type Connection interface {
 
 // Reconciler reconciles Metal3Machines.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
+	flow.Reporter
+
 	Clock    clock.PassiveClock
 	Hosts    Hosts
 	Clusters Clusters
@@ -62,9 +61,6 @@ type Reconciler struct {
 
 	// Secrets reads from a cache of the Secrets of clusters, without their values. Live reads the others.
 	Secrets, Live client.Reader
-
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that a machine must carry. Empty means any.
-	WatchFilter string
 
 	// SpecProblem returns the validation error for the spec of a machine. Empty means that the spec is valid.
 	SpecProblem func(machine *infrav1.Metal3Machine) string
@@ -81,8 +77,6 @@ type Reconciler struct {
 
 	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
 	nodeWatch func(cluster types.NamespacedName) clustercache.Watcher
-
-	memory flow.Memory
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch;patch
@@ -99,10 +93,7 @@ type Reconciler struct {
 // Reconcile reconciles one Metal3Machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	machine := &infrav1.Metal3Machine{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, machine)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, machine, announce())
 	if presence == flow.Gone || presence == flow.Ignored {
 		r.forget(ctx, req.NamespacedName)
 	}

@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3dataclaim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/datastore"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
@@ -276,7 +277,7 @@ func (w *world) startDataClaims() {
 				return err
 			}
 			return (&metal3dataclaim.Reconciler{
-				Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3dataclaim"), Data: data, Live: mgr.GetAPIReader(),
+				Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3dataclaim")}, Data: data, Live: mgr.GetAPIReader(),
 			}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true)})
 		},
 	}.Start()

@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/bootdata"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
@@ -88,7 +89,7 @@ func newInjecting(t *testing.T, format, data string) *injecting {
 }
 
 func (e *injecting) reconciler() *Reconciler {
-	return &Reconciler{Client: e.client, Live: e.client, GuardImage: "registry.example.com/guard:v1"}
+	return &Reconciler{Reporter: flow.Reporter{Client: e.client}, Live: e.client, GuardImage: "registry.example.com/guard:v1"}
 }
 
 func (e *injecting) read(t *testing.T, name string) *corev1.Secret {

@@ -78,7 +78,7 @@ func TestAFailedReadIsReported(t *testing.T) {
 	if err := stored.Get(ctx, key, before); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&Reconciler{Client: c, Hosts: hosts, Recorder: events.NewFakeRecorder(1)}).Reconcile(ctx, ctrl.Request{NamespacedName: key})
+	_, err := (&Reconciler{Reporter: flow.Reporter{Client: c, Recorder: events.NewFakeRecorder(1)}, Hosts: hosts}).Reconcile(ctx, ctrl.Request{NamespacedName: key})
 	if !errors.Is(err, down) {
 		t.Errorf("the error is %v, want that of the read", err)
 	}

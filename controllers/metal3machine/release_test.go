@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -21,7 +22,7 @@ func TestReleaseDataReadsUncachedObjects(t *testing.T) {
 		Namespace: s.machine.Namespace, Name: s.machine.Name, Finalizers: []string{infrav1.MachineFinalizer},
 	}}
 	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).Build()
-	r := &Reconciler{Client: stored, Live: stored}
+	r := &Reconciler{Reporter: flow.Reporter{Client: stored}, Live: stored}
 	if err := r.own(s, claim); err != nil {
 		t.Fatal(err)
 	}

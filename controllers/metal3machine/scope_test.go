@@ -474,7 +474,7 @@ func TestReservation(t *testing.T) {
 					}
 				}
 			})
-			got, err := (&Reconciler{Client: cached, Live: live}).reservation(t.Context(), s)
+			got, err := (&Reconciler{Reporter: flow.Reporter{Client: cached}, Live: live}).reservation(t.Context(), s)
 			if got != "" || !errors.Is(err, tc.want) {
 				t.Errorf("got %q, %v, want %v", got, err, tc.want)
 			}

@@ -179,8 +179,8 @@ func TestHostToMachines(t *testing.T) {
 		"Elsewhere": {"machines and hosts share a namespace", build.Host("host", build.Consumed(elsewhere)), nil},
 	}
 	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
-		WithIndex(&infrav1.Metal3Machine{}, hoststore.RecordedHostIndex, hoststore.ByRecordedHost).Build()}
+	r := &Reconciler{Reporter: flow.Reporter{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
+		WithIndex(&infrav1.Metal3Machine{}, hoststore.RecordedHostIndex, hoststore.ByRecordedHost).Build()}}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, r.hostToMachines(context.Background(), tc.object)); diff != "" {
@@ -215,7 +215,7 @@ func TestObjectsToMachines(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(unlinked, linked, hostless, abroad, owner).
 		WithIndex(&clusterv1.Machine{}, bootstrapIndex, byBootstrapData).
 		WithIndex(&infrav1.Metal3Machine{}, providerIDIndex, byProviderID).Build()
-	r := &Reconciler{Client: c}
+	r := &Reconciler{Reporter: flow.Reporter{Client: c}}
 	ofCluster := build.Labels(map[string]string{clusterv1.ClusterNameLabel: "cluster"})
 	cases := map[string]struct {
 		reason string
@@ -302,7 +302,7 @@ func TestNodeToMachines(t *testing.T) {
 			node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: tc.providerID}}
 			node.Labels = map[string]string{infrav1.HostUIDLabel: tc.uid, corev1.LabelHostname: tc.name}
 			cluster := types.NamespacedName{Namespace: build.DefaultNamespace, Name: "cluster"}
-			got := (&Reconciler{Client: c}).nodeToMachines(cluster)(context.Background(), node)
+			got := (&Reconciler{Reporter: flow.Reporter{Client: c}}).nodeToMachines(cluster)(context.Background(), node)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}

@@ -192,7 +192,7 @@ func TestLinkReturnsTheError(t *testing.T) {
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused },
 	}).Build()
 	s := complete(onHost(build.Provisioned()), func(s *scope) { s.machine.Spec.ProviderID = "metal3://a/b/c" })
-	if _, err := (&Reconciler{Client: broken}).linkNode(context.Background(), s); !errors.Is(err, refused) {
+	if _, err := (&Reconciler{Reporter: flow.Reporter{Client: broken}}).linkNode(context.Background(), s); !errors.Is(err, refused) {
 		t.Fatalf("got %v, want the error of the list", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestConflictDelaysAndIsNoError(t *testing.T) {
 	now := metav1.Unix(1_700_000_000, 0)
 	machine.DeletionTimestamp = &now
 	c := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(machine).WithStatusSubresource(machine).Build()
-	r := &Reconciler{Client: c, Hosts: busyHosts{}, Recorder: events.NewFakeRecorder(1)}
+	r := &Reconciler{Reporter: flow.Reporter{Client: c, Recorder: events.NewFakeRecorder(1)}, Hosts: busyHosts{}}
 	result, err := r.Reconcile(context.Background(), requestFor(machine))
 	if err != nil || result.RequeueAfter != flow.ConflictDelay {
 		t.Errorf("got %+v, %v, want a requeue after %s", result, err, flow.ConflictDelay)

@@ -27,6 +27,7 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostsweep"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -110,15 +111,13 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		return err
 	}
 	reconciler := &metal3machine.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3machine"),
+		Reporter:    flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3machine"), WatchFilter: w.watchFilter},
 		Clock:       clock.RealClock{},
 		Hosts:       hosts,
 		Clusters:    hostmove.NewStore(hosts, mgr.GetClient(), mgr.GetAPIReader()),
 		Nodes:       workload.New(clusters, mgr.GetCache()),
 		Secrets:     mgr.GetCache(),
 		Live:        mgr.GetAPIReader(),
-		WatchFilter: w.watchFilter,
 		SpecProblem: specProblem,
 		GuardImage:  "registry.example.com/guard:v1",
 		FastTrack:   w.fastTrack,

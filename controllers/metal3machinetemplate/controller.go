@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,14 +32,9 @@ type Hosts interface {
 
 // Reconciler reconciles Metal3MachineTemplates.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
-	Hosts    Hosts
+	flow.Reporter
 
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
-	WatchFilter string
-
-	memory flow.Memory
+	Hosts Hosts
 }
 
 // scope holds what one reconcile observes.
@@ -69,10 +63,7 @@ type scope struct {
 // Reconcile copies the cleaning mode of one template to its machines and reports the capacity of its hosts.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	template := &infrav1.Metal3MachineTemplate{}
-	reporter := flow.Reporter{
-		Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory, WatchFilter: r.WatchFilter,
-	}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, template)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, template, announce())
 	if pass == nil || err != nil || !template.DeletionTimestamp.IsZero() {
 		return presence.Result(), err
 	}

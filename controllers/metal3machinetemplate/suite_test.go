@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machinetemplate"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/components"
@@ -64,10 +65,8 @@ func (s *suite) world(ctx context.Context) *world {
 func (w *world) setup(ctx context.Context, mgr ctrl.Manager, _ clustercache.ClusterCache) error {
 	shared := true
 	return (&metal3machinetemplate.Reconciler{
-		Client:      mgr.GetClient(),
-		Recorder:    mgr.GetEventRecorder("metal3machinetemplate"),
-		Hosts:       hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
-		WatchFilter: w.watchFilter,
+		Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3machinetemplate"), WatchFilter: w.watchFilter},
+		Hosts:    hoststore.New(mgr.GetClient(), mgr.GetAPIReader()),
 	}).SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: &shared})
 }
 

@@ -9,7 +9,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/labels"
@@ -52,8 +51,8 @@ type ControlPlanes interface {
 
 // Reconciler reconciles Metal3Remediations.
 type Reconciler struct {
-	Client        client.Client
-	Recorder      events.EventRecorder
+	flow.Reporter
+
 	Clock         clock.PassiveClock
 	Hosts         Hosts
 	Nodes         Nodes
@@ -64,7 +63,7 @@ type Reconciler struct {
 	Live client.Reader
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that the Metal3Remediation or its Metal3Machine
-	// must have: a MachineHealthCheck does not set the label. Empty means any.
+	// must have: a MachineHealthCheck does not set the label. Empty means any. The filter of the Reporter stays empty.
 	WatchFilter string
 
 	// nodeWatch returns the watch of the Nodes of a cluster. SetupWithManager sets it.
@@ -77,8 +76,7 @@ type Reconciler struct {
 	since time.Time
 	begin sync.Once
 
-	turns  turns
-	memory flow.Memory
+	turns turns
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3remediations,verbs=get;list;watch;patch;delete
@@ -95,8 +93,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.begin.Do(func() { r.since = r.Clock.Now() })
 	request := &infrav1.Metal3Remediation{}
-	reporter := flow.Reporter{Client: r.Client, Recorder: r.Recorder, Announce: announce(), Memory: &r.memory}
-	pass, presence, err := reporter.Open(ctx, req.NamespacedName, request)
+	pass, presence, err := r.Open(ctx, req.NamespacedName, request, announce())
 	if presence == flow.Gone {
 		r.suspended.Delete(req.NamespacedName)
 	}

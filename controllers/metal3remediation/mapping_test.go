@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
@@ -44,7 +45,7 @@ func TestEventsReadTheirRemediation(t *testing.T) {
 				return err
 			},
 		}).Build()
-	r, ctx := &Reconciler{Client: c}, t.Context()
+	r, ctx := &Reconciler{Reporter: flow.Reporter{Client: c}}, t.Context()
 	machine := func(name string) client.ObjectKey { return client.ObjectKeyFromObject(build.Machine(name, "cluster")) }
 	for name, tc := range map[string]struct {
 		got   func() []ctrl.Request

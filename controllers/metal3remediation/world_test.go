@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3remediation"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/env"
@@ -175,7 +176,7 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 	}
 	nodes := workload.New(clusters, mgr.GetCache())
 	reconciler := &metal3remediation.Reconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3remediation"), Clock: w.clock,
+		Reporter: flow.Reporter{Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("metal3remediation")}, Clock: w.clock,
 		Hosts: hoststore.New(mgr.GetClient(), mgr.GetAPIReader()), Nodes: nodes, Clusters: nodes,
 		ControlPlanes: workload.NewControlPlanes(clusters, mgr.GetAPIReader()), Live: mgr.GetAPIReader(),
 		WatchFilter: w.watchFilter,

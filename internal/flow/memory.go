@@ -69,11 +69,8 @@ func (m *Memory) Forget(key types.NamespacedName) {
 	delete(m.writes, key)
 }
 
-// wrote stores the version that a write returned. A nil Memory stores nothing.
+// wrote stores the version that a write returned.
 func (m *Memory) wrote(object client.Object) {
-	if m == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.writes == nil {

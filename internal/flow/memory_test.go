@@ -16,13 +16,14 @@ import (
 
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
-	memory := &flow.Memory{}
+	reporter := &flow.Reporter{Client: w.Client, Recorder: w.events}
+	memory := &reporter.Memory
 	old := w.stored()
 	if memory.Behind(old) {
 		t.Error("an object that was never written is behind")
 	}
 	machine := w.stored()
-	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	pass := reporter.Begin(machine, nil)
 	annotate(machine, "key")
 	if _, err := pass.End(context.Background(), outcome.Done(), nil, addresses(machine)); err != nil {
 		t.Fatal(err)
@@ -42,9 +43,10 @@ func TestMemory(t *testing.T) {
 
 func TestMemoryAndOtherWriters(t *testing.T) {
 	w := newWorld(t)
-	memory := &flow.Memory{}
+	reporter := &flow.Reporter{Client: w.Client, Recorder: w.events}
+	memory := &reporter.Memory
 	old := w.stored()
-	saveOwn(t, w, memory)
+	saveOwn(t, w, reporter)
 	unreadable := old.DeepCopy()
 	unreadable.ResourceVersion = "not a number"
 	other := old.DeepCopy()
@@ -69,13 +71,14 @@ func TestMemoryAndOtherWriters(t *testing.T) {
 func TestMemoryOfADeletedObject(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, build.Finalizers(ours), build.ObjectOption(func(o metav1.Object) { o.SetUID("first") }))
-	memory := &flow.Memory{}
+	reporter := &flow.Reporter{Client: w.Client, Recorder: w.events}
+	memory := &reporter.Memory
 	if err := w.others.Delete(ctx, w.stored()); err != nil {
 		t.Fatal(err)
 	}
 	machine := w.stored()
 	old := machine.DeepCopy()
-	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	pass := reporter.Begin(machine, nil)
 	controllerutil.RemoveFinalizer(machine, ours)
 	if _, err := pass.End(ctx, outcome.Done(), nil, func() {}); err != nil {
 		t.Fatal(err)
@@ -94,9 +97,10 @@ func TestMemoryOfADeletedObject(t *testing.T) {
 
 func TestMemoryEndsForAnOlderAPIServer(t *testing.T) {
 	w := newWorld(t)
-	memory := &flow.Memory{}
+	reporter := &flow.Reporter{Client: w.Client, Recorder: w.events}
+	memory := &reporter.Memory
 	old := w.stored()
-	saveOwn(t, w, memory)
+	saveOwn(t, w, reporter)
 	const limit = 1000
 	for range limit {
 		if !memory.Behind(old) {
@@ -106,11 +110,11 @@ func TestMemoryEndsForAnOlderAPIServer(t *testing.T) {
 	t.Errorf("a copy from a restored API server is behind %d times", limit)
 }
 
-// saveOwn writes the machine once, as a reconcile with this memory does.
-func saveOwn(t *testing.T, w *world, memory *flow.Memory) {
+// saveOwn writes the machine once, as a reconcile does.
+func saveOwn(t *testing.T, w *world, reporter *flow.Reporter) {
 	t.Helper()
 	machine := w.stored()
-	pass := flow.Reporter{Client: w.Client, Recorder: w.events, Memory: memory}.Begin(machine)
+	pass := reporter.Begin(machine, nil)
 	annotate(machine, "key")
 	if err := pass.Save(context.Background()); err != nil {
 		t.Fatal(err)

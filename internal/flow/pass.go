@@ -32,16 +32,13 @@ type Object interface {
 	SetConditions(conditions []metav1.Condition)
 }
 
-// Reporter begins the passes of a controller.
+// Reporter begins the passes of a controller. Reconcilers embed it.
 type Reporter struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 
-	// Announce returns the type of the event for a changed condition. Nil emits no events.
-	Announce Announcement
-
-	// Memory stores the versions that the passes wrote. Nil stores nothing.
-	Memory *Memory
+	// Memory stores the versions that the passes wrote.
+	Memory Memory
 
 	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that an object must carry. Empty means any.
 	WatchFilter string
@@ -53,8 +50,9 @@ type Announcement func(before *metav1.Condition, after metav1.Condition) (eventT
 
 // Pass is one reconcile of one object. It writes the changes of the object since Begin.
 type Pass struct {
-	reporter Reporter
+	reporter *Reporter
 	object   Object
+	announce Announcement
 
 	// before is the copy at Begin, saved the copy at the last write of metadata and spec.
 	before, saved Object
@@ -66,10 +64,11 @@ type Pass struct {
 // Stored returns true if End has written all changes.
 func (p *Pass) Stored() bool { return p.stored }
 
-// Begin starts a pass. The caller must own the object: cached objects are read-only.
-func (r Reporter) Begin(object Object) *Pass {
+// Begin starts a pass that emits the events of an Announcement. Nil emits none. The caller must own the object: cached
+// objects are read-only.
+func (r *Reporter) Begin(object Object, announce Announcement) *Pass {
 	before := duplicate(object)
-	return &Pass{reporter: r, object: object, before: before, saved: before}
+	return &Pass{reporter: r, object: object, announce: announce, before: before, saved: before}
 }
 
 // Save writes metadata and spec now, for a stage that requires them to be stored. End writes the status.
@@ -177,7 +176,7 @@ func (p *Pass) saveStatus(ctx context.Context) error {
 
 // emitRefusal emits an event for a refused status, which no condition can report. The retries count in one Event.
 func (p *Pass) emitRefusal(err error) {
-	if p.reporter.Announce != nil && outcome.IsRefused(err) {
+	if p.announce != nil && outcome.IsRefused(err) {
 		p.reporter.Recorder.Eventf(p.object, nil, corev1.EventTypeWarning, infrav1.WriteFailedReason, "Reconcile", "%s",
 			describe(err))
 	}
@@ -230,7 +229,7 @@ func duplicate(object Object) Object {
 }
 
 func (p *Pass) emit() {
-	if p.reporter.Announce == nil {
+	if p.announce == nil {
 		return
 	}
 	for _, condition := range p.object.GetConditions() {
@@ -238,7 +237,7 @@ func (p *Pass) emit() {
 		if before != nil && before.Status == condition.Status && before.Reason == condition.Reason {
 			continue
 		}
-		if eventType := p.reporter.Announce(before, condition); eventType != "" {
+		if eventType := p.announce(before, condition); eventType != "" {
 			p.reporter.Recorder.Eventf(p.object, nil, eventType, condition.Reason, "Reconcile", "%s", note(condition))
 		}
 	}

@@ -107,10 +107,8 @@ func (w *world) stored() *infrav1.Metal3Machine {
 func (w *world) begin() *infrav1.Metal3Machine {
 	w.t.Helper()
 	machine := w.stored()
-	reporter := flow.Reporter{
-		Client: w.Client, Recorder: flow.NewRecorder(w.events), Announce: flow.Milestones(nil, []string{"Trouble"}),
-	}
-	w.pass = reporter.Begin(machine)
+	reporter := &flow.Reporter{Client: w.Client, Recorder: flow.NewRecorder(w.events)}
+	w.pass = reporter.Begin(machine, flow.Milestones(nil, []string{"Trouble"}))
 	return machine
 }
 
@@ -555,7 +553,7 @@ func TestPassEventsFitIntoTheirLimit(t *testing.T) {
 func TestPassWithoutAnnouncement(t *testing.T) {
 	w := newWorld(t)
 	machine := w.stored()
-	pass := flow.Reporter{Client: w.Client, Recorder: w.events}.Begin(machine)
+	pass := (&flow.Reporter{Client: w.Client, Recorder: w.events}).Begin(machine, nil)
 	ready(machine, metav1.ConditionTrue, "Fine", "")
 	if _, err := pass.End(context.Background(), outcome.Done(), nil, nothing); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func patchesOf(t *testing.T, before, after *infrav1.Metal3Machine) (main, status
 		},
 	}).Build()
 	object := before.DeepCopy()
-	pass := flow.Reporter{Client: c}.Begin(object)
+	pass := (&flow.Reporter{Client: c}).Begin(object, nil)
 	after.DeepCopyInto(object)
 	if _, err := pass.End(t.Context(), outcome.Done(), nil, nothing); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,9 @@ func (p Presence) Result() ctrl.Result {
 }
 
 // Open reads an object and begins a pass. The pass is nil after an error and unless the object is Present.
-func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object) (*Pass, Presence, error) {
+func (r *Reporter) Open(
+	ctx context.Context, key client.ObjectKey, object Object, announce Announcement,
+) (*Pass, Presence, error) {
 	err := r.Client.Get(ctx, key, object)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -54,7 +56,7 @@ func (r Reporter) Open(ctx context.Context, key client.ObjectKey, object Object)
 	case r.Memory.Behind(object):
 		return nil, Behind, nil
 	}
-	return r.Begin(object), Present, nil
+	return r.Begin(object, announce), Present, nil
 }
 
 // Find reads an object. It returns nil after an error, and if the object does not exist or the name is empty.

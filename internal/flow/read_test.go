@@ -43,12 +43,11 @@ func TestOpen(t *testing.T) {
 			if tc.annotation != "" {
 				w.meanwhile(func(m *infrav1.Metal3Machine) { annotate(m, tc.annotation) })
 			}
-			memory := &flow.Memory{}
-			reader := w.Client
+			reporter := &flow.Reporter{Client: w.Client, Recorder: w.events, WatchFilter: tc.filter}
 			if tc.behind {
 				old := w.stored()
-				saveOwn(t, w, memory)
-				reader = interceptor.NewClient(w.others, interceptor.Funcs{Get: func(
+				saveOwn(t, w, reporter)
+				reporter.Client = interceptor.NewClient(w.others, interceptor.Funcs{Get: func(
 					_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption,
 				) error {
 					if machine, isMachine := into.(*infrav1.Metal3Machine); isMachine {
@@ -57,9 +56,8 @@ func TestOpen(t *testing.T) {
 					return nil
 				}})
 			}
-			reporter := flow.Reporter{Client: reader, Recorder: w.events, Memory: memory, WatchFilter: tc.filter}
 			key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: tc.name}
-			pass, got, err := reporter.Open(context.Background(), key, &infrav1.Metal3Machine{})
+			pass, got, err := reporter.Open(context.Background(), key, &infrav1.Metal3Machine{}, nil)
 			if err != nil || got != tc.want || (pass != nil) != (tc.want == flow.Present) {
 				t.Errorf("got pass %v, presence %v, error %v, want presence %v", pass != nil, got, err, tc.want)
 			}
