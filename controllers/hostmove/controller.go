@@ -2,7 +2,6 @@ package hostmove
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
@@ -132,7 +130,7 @@ func (r *Reconciler) finish(host *bmov1alpha1.BareMetalHost, step pivot.Step, er
 		return ctrl.Result{RequeueAfter: awaitNode}, nil
 	case err == nil && step == pivot.KeepAway:
 		return ctrl.Result{RequeueAfter: awaitForget}, nil
-	case errors.Is(err, hoststore.ErrConflict), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
+	case apierrors.IsConflict(err), err == nil && (step == pivot.MarkProvisioned || step == pivot.Restore):
 		// No event announces a written status.
 		return ctrl.Result{RequeueAfter: flow.ConflictDelay}, nil
 	case outcome.IsRefused(err), apierrors.IsInternalError(err):

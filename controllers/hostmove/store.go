@@ -8,7 +8,6 @@ import (
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,8 +126,8 @@ func (s *Store) inCluster(ctx context.Context, machine *clusterv1.Machine, tenan
 	return Tenant{Cluster: key, Since: tenant.Since}, nil
 }
 
-// MarkProvisioned writes the status of a provisioned host. It returns hoststore.ErrConflict if the host changed since
-// it was read.
+// MarkProvisioned writes the status of a provisioned host. It returns a write conflict if the host changed since it
+// was read.
 func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMetalHost) error {
 	// A host without a status requires all fields of its schema.
 	provisioning := map[string]any{"state": bmov1alpha1.StateProvisioned, "ID": current.Status.Provisioning.ID}
@@ -152,13 +151,10 @@ func (s *Store) MarkProvisioned(ctx context.Context, current *bmov1alpha1.BareMe
 	return described(err, "keeping host %s provisioned", current.Name)
 }
 
-// described adds the failed step to an error. It replaces a write conflict by hoststore.ErrConflict.
+// described adds the failed step to an error.
 func described(err error, format, name string) error {
 	if err == nil {
 		return nil
-	}
-	if apierrors.IsConflict(err) {
-		err = hoststore.ErrConflict
 	}
 	return fmt.Errorf(format+": %w", name, err)
 }
@@ -174,7 +170,7 @@ func (s *Store) readLive(ctx context.Context, key client.ObjectKey) (*unstructur
 }
 
 // RecordStatus writes the status of a host into the annotation that BMO restores it from in another cluster, together
-// with the epoch of the move. It returns hoststore.ErrConflict if the host changed in between.
+// with the epoch of the move. It returns a write conflict if the host changed in between.
 func (s *Store) RecordStatus(ctx context.Context, key client.ObjectKey, epoch pivot.Epoch) error {
 	current, err := s.readLive(ctx, key)
 	if err != nil {
@@ -219,8 +215,8 @@ func recordOf(current *unstructured.Unstructured, epoch pivot.Epoch) ([]byte, er
 }
 
 // RestoreStatus writes the status that arrived in the annotation of a host into its status, in place of that of a
-// leftover. It returns hoststore.ErrConflict if the host is not paused, nothing is to be restored, or the host changed
-// in between.
+// leftover. It returns a write conflict if the host is not paused, nothing is to be restored, or the host changed in
+// between.
 func (s *Store) RestoreStatus(ctx context.Context, key client.ObjectKey) error {
 	current, err := s.readLive(ctx, key)
 	if err != nil {

@@ -24,7 +24,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
-var errAway = errors.New("no connection")
+var (
+	errAway    = errors.New("no connection")
+	errChanged = apierrors.NewConflict(bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(), "host", errAway)
+)
 
 func moveClient(funcs interceptor.Funcs, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
@@ -57,12 +60,11 @@ func TestRecordStatus(t *testing.T) {
 			host: paused(func(h *bmov1alpha1.BareMetalHost) { h.Status = bmov1alpha1.BareMetalHostStatus{} }),
 		},
 		"Changed": {
-			reason: "somebody was faster", host: paused(), want: hoststore.ErrConflict,
-			funcs: interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch,
-				_ ...client.PatchOption,
+			reason: "somebody was faster", host: paused(), want: errChanged,
+			funcs: interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch,
+				...client.PatchOption,
 			) error {
-				return apierrors.NewConflict(bmov1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(),
-					object.GetName(), errAway)
+				return errChanged
 			}},
 		},
 		"Away": {
@@ -210,7 +212,7 @@ func TestMarkProvisioned(t *testing.T) {
 	if diff := cmp.Diff(want, &stored); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if err := store.MarkProvisioned(t.Context(), &read); !errors.Is(err, hoststore.ErrConflict) {
+	if err := store.MarkProvisioned(t.Context(), &read); !apierrors.IsConflict(err) {
 		t.Errorf("from an old copy: %v", err)
 	}
 	away := moveClient(interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object,

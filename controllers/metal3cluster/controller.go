@@ -15,7 +15,6 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/departure"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/hoststore"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 )
 
@@ -132,7 +131,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	result, err := flow.Run(ctx, pass, s, flow.Plan[*scope]{
 		Paused: s.pause, Conditions: s.conditions(), Stages: r.route(s), Status: setStatus,
-		Conflict: func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
 	r.probeNodes(s)
 	if pass.Stored() {

@@ -2,7 +2,6 @@ package metal3machine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -111,7 +110,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Conditions: s.conditions(),
 		Stages:     r.route(s),
 		Status:     setStatus,
-		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
 }
 

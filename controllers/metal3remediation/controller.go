@@ -2,7 +2,6 @@ package metal3remediation
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -119,7 +118,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Conditions: []condition{rebooted, restored, deleting},
 		Stages:     r.route(s),
 		Status:     setStatus,
-		Conflict:   func(err error) bool { return errors.Is(err, hoststore.ErrConflict) },
 	})
 }
 

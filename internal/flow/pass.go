@@ -91,7 +91,7 @@ func (p *Pass) Save(ctx context.Context) error {
 func (p *Pass) End(ctx context.Context, reached outcome.Outcome, err error, report func()) (ctrl.Result, error) {
 	writeErr := p.write(ctx, report)
 	p.stored = writeErr == nil
-	failure := withoutConflicts(writeErr, apierrors.IsConflict)
+	failure := withoutConflicts(writeErr)
 	switch {
 	case writeErr != nil && failure == nil:
 		return result(reached.WithAfter(Soonest(reached.After, ConflictDelay)), err)

@@ -87,9 +87,6 @@ type Plan[S any] struct {
 
 	// Status sets the other fields of the status. Nil sets none.
 	Status func(scope S, results Results)
-
-	// Conflict returns true for further errors that count as write conflicts. Nil means none.
-	Conflict func(err error) bool
 }
 
 // Results are the outcomes of the stages of one reconcile, by the type of their condition.
@@ -136,7 +133,7 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 		}
 		ran, err := stage.Run(ctx, scope)
 		conflicted := err != nil
-		if err = withoutConflicts(err, p.isConflict); err == nil && conflicted {
+		if err = withoutConflicts(err); err == nil && conflicted {
 			return results, Soonest(after, ConflictDelay), errors.Join(failures...)
 		}
 		if err != nil {
@@ -154,18 +151,14 @@ func (p Plan[S]) act(ctx context.Context, scope S) (Results, time.Duration, erro
 	return results, after, errors.Join(failures...)
 }
 
-func (p Plan[S]) isConflict(err error) bool {
-	return apierrors.IsConflict(err) || p.Conflict != nil && p.Conflict(err)
-}
-
 // withoutConflicts returns an error without the write conflicts that are joined in it. It returns nil if there is no
 // other error: a conflict of one object must not hide the error of another one.
-func withoutConflicts(err error, isConflict func(error) bool) error {
+func withoutConflicts(err error) error {
 	parts := []error{err}
 	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined { // A wrapped one stays whole.
 		parts = joined.Unwrap()
 	}
-	others := slices.DeleteFunc(slices.Clone(parts), isConflict)
+	others := slices.DeleteFunc(slices.Clone(parts), apierrors.IsConflict)
 	if len(others) == len(parts) {
 		return err
 	}

@@ -2,7 +2,6 @@ package hoststore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -18,8 +17,10 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 )
 
-// ErrConflict is the error of Write for a host that has changed since it was read.
-var ErrConflict = errors.New("the BareMetalHost has changed since it was read")
+// ErrConflict is the write conflict that Write returns for a host that has changed since it was read.
+var ErrConflict error = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Reason: metav1.StatusReasonConflict, Message: "the BareMetalHost has changed since it was read",
+}}
 
 // Key names an object.
 type Key = types.NamespacedName
