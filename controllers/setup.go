@@ -83,7 +83,7 @@ const hostMoves = 10
 // SetupWithManager registers all controllers, in the order of this function.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := hoststore.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+		return fmt.Errorf("setting up the indexes for BareMetalHosts: %w", err)
 	}
 	hosts := hoststore.New(mgr.GetClient(), mgr.GetAPIReader())
 	if err := hosts.RegisterMetrics(); err != nil {

@@ -2,6 +2,7 @@ package metal3machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func (r *Reconciler) SetupWithManager(
 	ctx context.Context, mgr ctrl.Manager, sources Sources, options controller.Options,
 ) error {
 	if err := setupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+		return fmt.Errorf("setting up the indexes for Metal3Machines: %w", err)
 	}
 	clusterToMachines, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.Metal3MachineList{}, mgr.GetScheme())
 	if err != nil {
@@ -107,21 +108,12 @@ func (r *Reconciler) SetupWithManager(
 }
 
 func setupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, index := range []struct {
-		kind  client.Object
-		field string
-		value client.IndexerFunc
-	}{
-		{&infrav1.Metal3Machine{}, providerIDIndex, byProviderID},
-		{&clusterv1.Machine{}, bootstrapIndex, byBootstrapData},
-		{&bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID},
-		{&bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname},
-	} {
-		if err := indexer.IndexField(ctx, index.kind, index.field, index.value); err != nil {
-			return fmt.Errorf("indexing %T by %s: %w", index.kind, index.field, err)
-		}
-	}
-	return nil
+	return errors.Join(
+		indexer.IndexField(ctx, &infrav1.Metal3Machine{}, providerIDIndex, byProviderID),
+		indexer.IndexField(ctx, &clusterv1.Machine{}, bootstrapIndex, byBootstrapData),
+		indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, hostUIDIndex, byUID),
+		indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, hostnameIndex, byHostname),
+	)
 }
 
 func byUID(object client.Object) []string { return []string{string(object.GetUID())} }

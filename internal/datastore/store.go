@@ -2,6 +2,7 @@ package datastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,18 +38,12 @@ func New(c client.Client, live client.Reader) *Store {
 
 // Setup registers the indexes that the store reads through and makes it follow the Metal3Data of a cache.
 func (s *Store) Setup(ctx context.Context, indexer client.FieldIndexer, informers cache.Informers) error {
-	for _, index := range []struct {
-		kind  client.Object
-		field string
-		value client.IndexerFunc
-	}{
-		{&infrav1.Metal3Data{}, claimIndex, byClaim},
-		{&infrav1.Metal3Data{}, templateIndex, byTemplate},
-		{&infrav1.Metal3DataClaim{}, templateIndex, byTemplate},
-	} {
-		if err := indexer.IndexField(ctx, index.kind, index.field, index.value); err != nil {
-			return fmt.Errorf("indexing %T by %s: %w", index.kind, index.field, err)
-		}
+	if err := errors.Join(
+		indexer.IndexField(ctx, &infrav1.Metal3Data{}, claimIndex, byClaim),
+		indexer.IndexField(ctx, &infrav1.Metal3Data{}, templateIndex, byTemplate),
+		indexer.IndexField(ctx, &infrav1.Metal3DataClaim{}, templateIndex, byTemplate),
+	); err != nil {
+		return fmt.Errorf("setting up the indexes for Metal3Data: %w", err)
 	}
 	informer, err := informers.GetInformer(ctx, &infrav1.Metal3Data{})
 	if err != nil {

@@ -2,6 +2,7 @@ package hoststore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,13 +32,10 @@ const (
 
 // SetupIndexes registers the index of hosts by consumer, and RecordedHostIndex.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer); err != nil {
-		return fmt.Errorf("indexing BareMetalHosts by %s: %w", consumerIndex, err)
-	}
-	if err := indexer.IndexField(ctx, &infrav1.Metal3Machine{}, RecordedHostIndex, ByRecordedHost); err != nil {
-		return fmt.Errorf("indexing Metal3Machines by %s: %w", RecordedHostIndex, err)
-	}
-	return nil
+	return errors.Join(
+		indexer.IndexField(ctx, &bmov1alpha1.BareMetalHost{}, consumerIndex, byConsumer),
+		indexer.IndexField(ctx, &infrav1.Metal3Machine{}, RecordedHostIndex, ByRecordedHost),
+	)
 }
 
 // ByRecordedHost returns the values of RecordedHostIndex for a Metal3Machine.
