@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -257,6 +258,16 @@ func recorder(mgr ctrl.Manager, controller string) events.EventRecorder {
 	return flow.NewRecorder(mgr.GetEventRecorder(controller))
 }
 
+// firstRetry and lastRetry are the times until the retries after the first and after many errors. An error drops the
+// timers of other stages, and the end of an outage, such as that of a webhook, is no event. So lastRetry is short.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
 func limits(workers int) controller.Options {
-	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: flow.NewLimiter()}
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
+	}
 }

@@ -1,4 +1,4 @@
-package flow
+package controllers
 
 import (
 	"testing"
@@ -7,9 +7,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestLimiter expects that nothing waits much longer than an outage.
-func TestLimiter(t *testing.T) {
-	limiter, last := NewLimiter(), time.Duration(0)
+// TestLimits expects that nothing waits much longer than an outage.
+func TestLimits(t *testing.T) {
+	limiter, last := limits(1).RateLimiter, time.Duration(0)
 	for range 100 {
 		last = limiter.When(ctrl.Request{})
 	}
