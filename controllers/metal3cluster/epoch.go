@@ -2,13 +2,10 @@ package metal3cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -122,18 +119,12 @@ func (r *Reconciler) listInventory(ctx context.Context, s *scope) error {
 		"Metal3DataClaim":   &infrav1.Metal3DataClaimList{},
 		"Metal3Data":        &infrav1.Metal3DataList{},
 	} {
-		if err := r.list(ctx, s, list); err != nil {
-			return err
-		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			object, err := meta.Accessor(item)
-			if err == nil && object.GetLabels()[clusterv1.ClusterNameLabel] == s.cluster.Name {
+		if err := r.each(ctx, s, list, func(object metav1.Object) {
+			if object.GetLabels()[clusterv1.ClusterNameLabel] == s.cluster.Name {
 				inventory.Add(kind, object.GetName())
 			}
+		}); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("listing objects of kind %s: %w", kind, err)
 		}
 	}
 	metav1.SetMetaDataAnnotation(&s.infra.ObjectMeta, infrav1.MoveInventoryAnnotation, inventory.String())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,11 +123,9 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 	}
 	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
 		owners := partial(clusterv1.GroupVersion.WithKind(kind + "List"))
-		if err := r.list(ctx, s, owners); err != nil {
+		add := func(owner metav1.Object) { s.move.AddOwner(kind, owner) }
+		if err := r.each(ctx, s, owners, add); err != nil {
 			return err
-		}
-		for i := range owners.Items {
-			s.move.AddOwner(kind, &owners.Items[i])
 		}
 	}
 	return nil
@@ -135,39 +134,22 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 // readNaming reads the objects besides hosts that reference Secrets. It reads the cache.
 func (r *Reconciler) readNaming(ctx context.Context, s *scope) error {
 	s.move.Naming = append(s.move.Naming, s.infra)
-	var machines infrav1.Metal3MachineList
-	if err := r.list(ctx, s, &machines); err != nil {
+	add := func(object metav1.Object) { s.move.Naming = append(s.move.Naming, object) }
+	if err := r.each(ctx, s, &infrav1.Metal3MachineList{}, add); err != nil {
 		return err
 	}
-	for i := range machines.Items {
-		s.move.Naming = append(s.move.Naming, &machines.Items[i])
-	}
-	var templates infrav1.Metal3MachineTemplateList
-	if err := r.list(ctx, s, &templates); err != nil {
-		return err
-	}
-	for i := range templates.Items {
-		s.move.Naming = append(s.move.Naming, &templates.Items[i])
-	}
-	return nil
+	return r.each(ctx, s, &infrav1.Metal3MachineTemplateList{}, add)
 }
 
 // readNames reads objects by name and labels: remediations, paused ClusterClasses, and CRDs that clusterctl would not
 // move. It reads the cache.
 func (r *Reconciler) readNames(ctx context.Context, s *scope) error {
-	var remediations infrav1.Metal3RemediationList
-	if err := r.list(ctx, s, &remediations); err != nil {
+	if err := r.each(ctx, s, &infrav1.Metal3RemediationList{}, s.move.AddRemediation); err != nil {
 		return err
-	}
-	for i := range remediations.Items {
-		s.move.AddRemediation(&remediations.Items[i])
 	}
 	classes := partial(clusterv1.GroupVersion.WithKind("ClusterClassList"))
-	if err := r.list(ctx, s, classes); err != nil {
+	if err := r.each(ctx, s, classes, s.move.AddClass); err != nil {
 		return err
-	}
-	for i := range classes.Items {
-		s.move.AddClass(&classes.Items[i])
 	}
 	definitions := partial(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
 	if err := r.Client.List(ctx, definitions, client.UnsafeDisableDeepCopy); err != nil {
@@ -291,6 +273,22 @@ func (r *Reconciler) list(ctx context.Context, s *scope, list client.ObjectList)
 		return fmt.Errorf("listing %s objects: %w", strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
 	return nil
+}
+
+// each passes the cached objects of a kind in the namespace to visit.
+func (r *Reconciler) each(
+	ctx context.Context, s *scope, list client.ObjectList, visit func(metav1.Object),
+) error {
+	if err := r.list(ctx, s, list); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		object, err := meta.Accessor(item)
+		if err == nil {
+			visit(object)
+		}
+		return err
+	})
 }
 
 // controlPlaneGroup is the API group of control planes. The manager has no permission to read other groups.
