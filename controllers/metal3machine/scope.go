@@ -142,15 +142,9 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.pause = flow.Paused(s.cluster, s.machine)
-	return r.readInfrastructure(ctx, s)
-}
-
-func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) (err error) {
-	if s.cluster == nil || !s.cluster.Spec.InfrastructureRef.IsDefined() {
-		return nil
+	if s.cluster != nil {
+		s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, s.named(s.cluster.Spec.InfrastructureRef.Name))
 	}
-	key := s.named(s.cluster.Spec.InfrastructureRef.Name)
-	s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, key)
 	return err
 }
 

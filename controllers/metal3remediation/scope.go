@@ -100,12 +100,11 @@ func (r *Reconciler) readOwner(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) (err error) {
 	name := s.request.Labels[clusterv1.ClusterNameLabel]
 	if s.owner != nil {
 		name = s.owner.Spec.ClusterName
 	}
-	var err error
 	if s.cluster, err = flow.Find[clusterv1.Cluster](ctx, r.Client, s.named(name)); err != nil {
 		return err
 	}
@@ -113,15 +112,9 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	if s.owner != nil {
 		s.pause = flow.Paused(s.cluster, s.request, s.owner)
 	}
-	return r.readInfrastructure(ctx, s)
-}
-
-func (r *Reconciler) readInfrastructure(ctx context.Context, s *scope) (err error) {
-	if s.cluster == nil {
-		return nil
+	if s.cluster != nil {
+		s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, s.named(s.cluster.Spec.InfrastructureRef.Name))
 	}
-	key := s.named(s.cluster.Spec.InfrastructureRef.Name)
-	s.infra, err = flow.Find[infrav1.Metal3Cluster](ctx, r.Client, key)
 	return err
 }
 
