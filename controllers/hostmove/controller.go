@@ -3,7 +3,6 @@ package hostmove
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -376,11 +375,4 @@ func (r *Reconciler) heldSince(namespace, holder string, around []pivot.Neighbou
 	r.holders[namespace] = kept
 	known, is := kept[holder]
 	return known, is
-}
-
-// sortedKeys returns the keys of hosts by name, the order of their Nudges.
-func sortedKeys(hosts []*bmov1alpha1.BareMetalHost) []ctrl.Request {
-	requests := flow.RequestsFor(hosts, func(*bmov1alpha1.BareMetalHost) bool { return true })
-	slices.SortFunc(requests, func(a, b ctrl.Request) int { return strings.Compare(a.Name, b.Name) })
-	return requests
 }

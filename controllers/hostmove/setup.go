@@ -3,6 +3,8 @@ package hostmove
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -75,8 +77,8 @@ func isGated(infra *infrav1.Metal3Cluster) bool {
 	return gated
 }
 
-// hostsOfNamespace requeues the hosts that may depend on a Cluster or a Metal3Cluster. It runs for the old and the new
-// object of an update.
+// hostsOfNamespace requeues the hosts that may depend on a Cluster or a Metal3Cluster, by name: the order of their
+// Nudges. It runs for the old and the new object of an update.
 func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object) []ctrl.Request {
 	namespace := object.GetNamespace()
 	if infra, isInfra := object.(*infrav1.Metal3Cluster); isInfra && infra.Spec.Ironic != nil {
@@ -87,5 +89,7 @@ func (r *Reconciler) hostsOfNamespace(ctx context.Context, object client.Object)
 	if err != nil {
 		return nil
 	}
-	return sortedKeys(hosts)
+	requests := flow.RequestsFor(hosts, func(*bmov1alpha1.BareMetalHost) bool { return true })
+	slices.SortFunc(requests, func(a, b ctrl.Request) int { return strings.Compare(a.Name, b.Name) })
+	return requests
 }

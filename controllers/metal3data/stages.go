@@ -31,13 +31,6 @@ func (r *Reconciler) waitForClaimed(_ context.Context, s *scope) (outcome.Outcom
 	}
 }
 
-// claimIsGone returns true if the claim does not exist. It reads live, because the cache may show the claim after the
-// data.
-func (r *Reconciler) claimIsGone(ctx context.Context, s *scope) (bool, error) {
-	claim, err := flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.named(nameOf(s.data.Spec.Claim)))
-	return err == nil && (claim == nil || !hostdata.Answers(claim, s.data)), err
-}
-
 // keepFinalizer adds the finalizer and stores it before the first claim of an address.
 func (r *Reconciler) keepFinalizer(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	controllerutil.AddFinalizer(s.data, infrav1.DataFinalizer)
@@ -100,13 +93,14 @@ func (r *Reconciler) waitForClaim(_ context.Context, s *scope) (outcome.Outcome,
 		"Waiting for Metal3DataClaim %s to be deleted, because its Metal3Machine uses the data", s.claim.Name)), nil
 }
 
-// confirmRelease waits until the claim has released the data, or does not exist.
+// confirmRelease waits until the claim has released the data, or does not exist. It reads live, because the cache may
+// show the claim after the data.
 func (r *Reconciler) confirmRelease(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if !controllerutil.ContainsFinalizer(s.data, infrav1.DataClaimFinalizer) {
 		return outcome.Done(), nil
 	}
-	gone, err := r.claimIsGone(ctx, s)
-	if err != nil || gone {
+	claim, err := flow.Find[infrav1.Metal3DataClaim](ctx, r.Live, s.named(nameOf(s.data.Spec.Claim)))
+	if err != nil || claim == nil || !hostdata.Answers(claim, s.data) {
 		return outcome.Done(), err
 	}
 	return outcome.Waiting(infrav1.WaitingForClaimReason, fmt.Sprintf(
