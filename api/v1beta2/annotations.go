@@ -98,6 +98,10 @@ const (
 	// resumes the host when such an endpoint is verified there.
 	IronicClusterIDAnnotation = "infrastructure.cluster.x-k8s.io/ironic-cluster-id"
 
+	// IronicIdentityAnnotation on a Metal3Cluster has the clusterID and the virtual router ID of a removed spec.ironic:
+	// 3f9c1a7e/50. The webhook restores them when spec.ironic returns without them, because running nodes use them.
+	IronicIdentityAnnotation = "infrastructure.cluster.x-k8s.io/ironic-identity"
+
 	// MoveWhileBusyAnnotation on a host allows a move while the host is inspected, prepared or deprovisioned. Ironic
 	// continues meanwhile, and BMO in the target cluster continues from there. Any value has this effect. The manager
 	// removes the annotation after the move.

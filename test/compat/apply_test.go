@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -11,7 +12,7 @@ import (
 )
 
 // TestServerSideApplyRemovesIronic applies a Metal3Cluster without spec.ironic, as a ClusterClass or Flux does. The API
-// server keeps the virtual router ID, which the manager owns.
+// server keeps the virtual router ID, which the manager owns. When spec.ironic returns, its identity is the same.
 func TestServerSideApplyRemovesIronic(t *testing.T) {
 	server := startServer(t)
 	const without = `
@@ -33,18 +34,33 @@ spec:
 			t.Fatalf("%v\n%s", err, output)
 		}
 	}
+	read := func() *infrav1.Metal3Cluster {
+		t.Helper()
+		stored := &infrav1.Metal3Cluster{}
+		key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "applied"}
+		if err := server.Client.Get(t.Context(), key, stored); err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
 	apply := []string{"apply", "--server-side", "--field-manager=topology", "-f", "-"}
 	kubectl(with, apply...)
 	kubectl("", "patch", "metal3cluster", "applied", "--type=merge", "--field-manager=provider",
 		"--patch", `{"spec": {"ironic": {"vrrp": {"virtualRouterID": 50}}}}`)
-	kubectl(without, apply...)
-	stored := &infrav1.Metal3Cluster{}
-	key := client.ObjectKey{Namespace: build.DefaultNamespace, Name: "applied"}
-	if err := server.Client.Get(t.Context(), key, stored); err != nil {
-		t.Fatal(err)
+	before := read()
+	for _, command := range [][]string{apply, apply, {"replace", "-f", "-"}} {
+		kubectl(without, command...)
+		if stored := read(); stored.Spec.Ironic != nil {
+			t.Errorf("spec.ironic is still there: %+v", stored.Spec.Ironic)
+		}
 	}
-	if stored.Spec.Ironic != nil {
-		t.Errorf("spec.ironic is still there: %+v", stored.Spec.Ironic)
+	kubectl(with, apply...)
+	after := read()
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("spec.ironic returned with another identity (-want +got):\n%s", diff)
+	}
+	if kept := after.Annotations[infrav1.IronicIdentityAnnotation]; kept != "" {
+		t.Errorf("the annotation is still there: %q", kept)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -74,12 +76,22 @@ func fillCluster(before, cluster *infrav1.Metal3Cluster, random func([]byte) (in
 	if isRemnant(before.Spec.Ironic, spec.Ironic) {
 		spec.Ironic = nil
 	}
-	keepRouterID(before.Spec.Ironic, spec.Ironic)
-	if spec.Ironic == nil || spec.Ironic.ClusterID != "" {
+	clusterID, routerID := identityOf(before, cluster)
+	if spec.Ironic == nil {
+		if clusterID != "" {
+			metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, infrav1.IronicIdentityAnnotation,
+				fmt.Sprintf("%s/%d", clusterID, routerID))
+		}
 		return nil
 	}
-	if before.Spec.Ironic != nil && before.Spec.Ironic.ClusterID != "" {
-		spec.Ironic.ClusterID = before.Spec.Ironic.ClusterID
+	delete(cluster.Annotations, infrav1.IronicIdentityAnnotation)
+	if spec.Ironic.VRRP.VirtualRouterID == 0 {
+		spec.Ironic.VRRP.VirtualRouterID = routerID
+	}
+	if spec.Ironic.ClusterID == "" {
+		spec.Ironic.ClusterID = clusterID
+	}
+	if spec.Ironic.ClusterID != "" {
 		return nil
 	}
 	bytes := make([]byte, clusterIDBytes)
@@ -101,12 +113,22 @@ func isRemnant(before, after *infrav1.Ironic) bool {
 	return equality.Semantic.DeepEqual(rest, infrav1.Ironic{})
 }
 
-// keepRouterID restores the virtual router ID that an update omits: nodes use it, and the provider could choose
-// another one.
-func keepRouterID(before, after *infrav1.Ironic) {
-	if before != nil && after != nil && after.VRRP.VirtualRouterID == 0 {
-		after.VRRP.VirtualRouterID = before.VRRP.VirtualRouterID
+// identityOf returns the clusterID and the virtual router ID that the nodes of a cluster use: those of the stored
+// spec.ironic or, after its removal, of the annotation. The provider could choose others. Empty and 0 mean unknown.
+func identityOf(before, after *infrav1.Metal3Cluster) (string, int32) {
+	if ironic := before.Spec.Ironic; ironic != nil {
+		return ironic.ClusterID, ironic.VRRP.VirtualRouterID
 	}
+	kept, isStored := before.Annotations[infrav1.IronicIdentityAnnotation]
+	if !isStored {
+		kept = after.Annotations[infrav1.IronicIdentityAnnotation]
+	}
+	clusterID, number, _ := strings.Cut(kept, "/")
+	routerID, err := strconv.ParseInt(number, 10, 32)
+	if err != nil {
+		routerID = 0
+	}
+	return clusterID, int32(routerID)
 }
 
 func clusterChange(before, after *infrav1.Metal3Cluster) rule.Findings {

@@ -3,6 +3,8 @@ package v1beta2_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/webhooks/v1beta2"
 )
@@ -68,6 +70,69 @@ func TestMetal3ClusterRemovesIronic(t *testing.T) {
 			}
 			if removed := c.sent.Spec.Ironic == nil; removed != c.removed {
 				t.Errorf("%s: removed %t, want %t", c.reason, removed, c.removed)
+			}
+		})
+	}
+}
+
+// TestMetal3ClusterIronicReturns removes spec.ironic and adds it again.
+func TestMetal3ClusterIronicReturns(t *testing.T) {
+	const unidentified = ""
+	annotated := func(identity string) func(*infrav1.Metal3Cluster) {
+		return func(cluster *infrav1.Metal3Cluster) {
+			cluster.Annotations = map[string]string{infrav1.IronicIdentityAnnotation: identity}
+		}
+	}
+	stored := altered(validCluster, ironic(routerID(50)))
+	removed := altered(validCluster, annotated("3f9c1a7e/50"))
+	cases := map[string]struct {
+		reason             string
+		before, sent, want *infrav1.Metal3Cluster
+	}{
+		"removed": {"nodes use the identity", stored, validCluster(), removed},
+		"removed before an ID was chosen": {
+			"nodes use the default of the clusterID",
+			altered(validCluster, ironic()), validCluster(), altered(validCluster, annotated("3f9c1a7e/0")),
+		},
+		"still removed": {"kubectl replace sends no annotation", removed, validCluster(), removed},
+		"moved":         {"clusterctl move creates the object", &infrav1.Metal3Cluster{}, removed.DeepCopy(), removed},
+		"returned": {
+			"running nodes use the identity",
+			removed, altered(validCluster, ironic(clusterID(unidentified))), stored,
+		},
+		"returned by an apply": {
+			"the annotation has no owner",
+			removed, altered(validCluster, annotated("3f9c1a7e/50"), ironic(clusterID(unidentified))),
+			altered(validCluster, func(c *infrav1.Metal3Cluster) { c.Annotations = map[string]string{} }, ironic(routerID(50))),
+		},
+		"restored from a backup": {
+			"the object is created",
+			&infrav1.Metal3Cluster{}, altered(validCluster, annotated("3f9c1a7e/50"), ironic(clusterID(unidentified))),
+			altered(validCluster, func(c *infrav1.Metal3Cluster) { c.Annotations = map[string]string{} }, ironic(routerID(50))),
+		},
+		"another identity": {
+			"a user sets both",
+			removed, altered(validCluster, ironic(clusterID("other"), routerID(51))),
+			altered(validCluster, ironic(clusterID("other"), routerID(51))),
+		},
+		"another clusterID": {
+			"the router ID is that of running nodes",
+			removed, altered(validCluster, ironic(clusterID("other"))),
+			altered(validCluster, ironic(clusterID("other"), routerID(50))),
+		},
+		"an unreadable annotation": {
+			"a new identity is chosen",
+			altered(validCluster, annotated("/")), altered(validCluster, ironic(clusterID(unidentified))),
+			altered(validCluster, ironic(clusterID("ab000f9c"))),
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := v1beta2.Metal3ClusterDefaulter(fixedBytes).Default(updating(t, c.before), c.sent); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, c.sent); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
 			}
 		})
 	}
