@@ -98,33 +98,40 @@ func (r *Reconciler) reservation(ctx context.Context, s *scope) (string, error) 
 	if s.host == nil || owner == "" || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
-	clonedFrom := s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
-	if controlPlaneOwner(s.owner) == nil {
-		// Most workers have no nodeReuse, so the cached template is read before the owner.
-		if reuses, err := r.reuses(ctx, s, clonedFrom); err != nil || !reuses {
-			return "", err
-		}
-	}
-	name, err := r.templateName(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	if reuses, err := r.reuses(ctx, s, name); err != nil || !reuses {
+	if reuses, err := r.reuses(ctx, s); err != nil || !reuses {
 		return "", err
 	}
 	return owner, nil
 }
 
-// reuses returns true if a template exists and has nodeReuse.
-func (r *Reconciler) reuses(ctx context.Context, s *scope, name string) (bool, error) {
-	template, err := flow.Find[infrav1.Metal3MachineTemplate](ctx, r.Client, s.named(name))
+// reuses returns nodeReuse of the current template of the owner. For a worker, it returns nodeReuse of the template of
+// the machine if that template exists. It returns false if there is no next machine.
+func (r *Reconciler) reuses(ctx context.Context, s *scope) (bool, error) {
+	find := func(name string) (*infrav1.Metal3MachineTemplate, error) {
+		return flow.Find[infrav1.Metal3MachineTemplate](ctx, r.Client, s.named(name))
+	}
+	var template *infrav1.Metal3MachineTemplate
+	if controlPlaneOwner(s.owner) == nil {
+		// Most workers have no nodeReuse, so the cached template is read before the owner.
+		var err error
+		template, err = find(s.machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation])
+		if err != nil || template != nil && !template.Spec.NodeReuse {
+			return false, err
+		}
+	}
+	current, err := r.currentTemplate(ctx, s)
+	if err != nil || current == "" {
+		return false, err
+	}
+	if template == nil {
+		template, err = find(current)
+	}
 	return template != nil && template.Spec.NodeReuse, err
 }
 
-// templateName returns the template of the next machine of the owner: for a worker the template of the machine, for a
-// control plane its current one. Empty if the owner does not exist or is being deleted, so that there is no next
-// machine.
-func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error) {
+// currentTemplate returns the template that the owner has for its next machine. Empty if the owner does not exist or is
+// being deleted, so that there is no next machine.
+func (r *Reconciler) currentTemplate(ctx context.Context, s *scope) (string, error) {
 	owner := &unstructured.Unstructured{}
 	owner.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineDeployment"))
 	key := s.named(s.owner.Labels[clusterv1.MachineDeploymentNameLabel])
@@ -146,6 +153,7 @@ func (r *Reconciler) templateName(ctx context.Context, s *scope) (string, error)
 		{"spec", "machineTemplate", "spec", "infrastructureRef", "name"},
 		{"spec", "machineTemplate", "infrastructureRef", "name"},
 		{"spec", "infrastructureRef", "name"},
+		{"spec", "template", "spec", "infrastructureRef", "name"},
 	} {
 		if name, found, err := unstructured.NestedString(owner.Object, path...); err == nil && found {
 			return name, nil

@@ -77,6 +77,16 @@ func describeReuse(s *suite) {
 		Expect(w.associated(ctx, "unrelated")).To(Equal("host"), "the template of the last machine keeps nothing")
 	})
 
+	It("reserves the host of a worker without a template if the current template has nodeReuse", func(ctx context.Context) {
+		w := running(ctx, workers, madeFrom("pruned"))
+		change(ctx, w, "workers", &clusterv1.MachineDeployment{}, func(workers *clusterv1.MachineDeployment) {
+			workers.Spec.Template.Spec.InfrastructureRef.Name = "keeps"
+		})
+		w.remove(ctx, "old")
+		w.gone(ctx, "old")
+		kept(ctx, w, "md-workers")
+	})
+
 	It("reserves the host for an owner with a name of maximum length", func(ctx context.Context) {
 		name := strings.Repeat("x", 63)
 		longest := build.Labels(map[string]string{clusterv1.MachineDeploymentNameLabel: name})

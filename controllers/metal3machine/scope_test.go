@@ -264,7 +264,7 @@ func TestReuseOwner(t *testing.T) {
 	}
 }
 
-func TestTemplateName(t *testing.T) {
+func TestCurrentTemplate(t *testing.T) {
 	owner := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
 		found := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "spec": spec}}
 		found.SetNamespace(build.DefaultNamespace)
@@ -274,15 +274,16 @@ func TestTemplateName(t *testing.T) {
 	control := func(spec map[string]any) *unstructured.Unstructured {
 		return owner(controlPlaneGroup+"/v1", "AnyControlPlane", spec)
 	}
+	reference := map[string]any{"infrastructureRef": map[string]any{"name": "now"}}
 	workers := func() *unstructured.Unstructured {
-		return owner(clusterv1.GroupVersion.String(), "MachineDeployment", nil)
+		return owner(clusterv1.GroupVersion.String(), "MachineDeployment",
+			map[string]any{"template": map[string]any{"spec": reference}})
 	}
 	leaving := func(owner *unstructured.Unstructured) *unstructured.Unstructured {
 		owner.SetFinalizers([]string{"example.com/stays"})
 		owner.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(0, 0)})
 		return owner
 	}
-	reference := map[string]any{"infrastructureRef": map[string]any{"name": "now"}}
 	cases := map[string]struct {
 		reason string
 		worker bool
@@ -290,7 +291,7 @@ func TestTemplateName(t *testing.T) {
 		found  *unstructured.Unstructured
 		want   string
 	}{
-		"Worker":        {reason: "a MachineSet keeps its template", worker: true, found: workers(), want: "cloned-from"},
+		"Worker":        {reason: "the next machine is made from it", worker: true, found: workers(), want: "now"},
 		"WorkersLeave":  {reason: "the MachineDeployment replaces no machine", worker: true, found: leaving(workers())},
 		"WorkersGone":   {reason: "the MachineDeployment does not exist", worker: true},
 		"ControlLeaves": {reason: "the control plane replaces no machine", found: leaving(control(reference))},
@@ -324,7 +325,7 @@ func TestTemplateName(t *testing.T) {
 					}
 				}
 			})
-			got, err := (&Reconciler{Live: live.Build()}).templateName(context.Background(), s)
+			got, err := (&Reconciler{Live: live.Build()}).currentTemplate(context.Background(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -444,7 +445,7 @@ func TestBeforeNode(t *testing.T) {
 	}
 }
 
-// TestReservation has a live reader that fails. A worker does not need it if its template has no nodeReuse.
+// TestReservation has a live reader that fails. A worker does not need it if its template exists without nodeReuse.
 func TestReservation(t *testing.T) {
 	live := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -460,7 +461,7 @@ func TestReservation(t *testing.T) {
 		want     error
 	}{
 		"Plain":        {"plain", true, nil},
-		"Gone":         {"gone", true, nil},
+		"Gone":         {"gone", true, errUnavailable},
 		"Reusing":      {"reusing", true, errUnavailable},
 		"ControlPlane": {"plain", false, errUnavailable},
 	} {
