@@ -41,8 +41,11 @@ func epochIn(object metav1.Object, annotation string) Epoch {
 // overflow after the next moves.
 const epochBits = 48
 
-// parseEpoch parses an epoch. It returns 0 for an invalid one.
+// parseEpoch parses an epoch. It returns 0 for an invalid one. Most objects have none, and an error costs memory.
 func parseEpoch(text string) Epoch {
+	if text == "" {
+		return 0
+	}
 	epoch, err := strconv.ParseUint(text, 10, epochBits)
 	if err != nil {
 		return 0
