@@ -9,6 +9,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -263,8 +264,10 @@ func (r *Reconciler) tryPause(ctx context.Context, host *bmov1alpha1.BareMetalHo
 	trial := pauseTrial{generation: host.Generation, at: r.Clock.Now()}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`,
 		bmov1alpha1.PausedAnnotation, infrav1.HostPausedByProvider)
-	tried := &bmov1alpha1.BareMetalHost{}
+	// The API server sends only the metadata of the host, which costs less than the whole host.
+	tried := &metav1.PartialObjectMetadata{}
 	tried.Namespace, tried.Name = host.Namespace, host.Name
+	tried.SetGroupVersionKind(bmov1alpha1.GroupVersion.WithKind("BareMetalHost"))
 	err := r.Client.Patch(ctx, tried, client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsInternalError(err):

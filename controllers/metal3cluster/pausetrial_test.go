@@ -26,6 +26,9 @@ import (
 type operator struct {
 	strict []string
 	tries  int
+
+	// whole is the number of tries whose answer is the whole host.
+	whole int
 }
 
 // trialOf returns a reconciler with a webhook for its writes, and the clock of the reconciler.
@@ -36,6 +39,9 @@ func trialOf(webhook *operator, hosts []*bmov1alpha1.BareMetalHost) (*Reconciler
 			options ...client.PatchOption,
 		) error {
 			webhook.tries++
+			if _, isHost := object.(*bmov1alpha1.BareMetalHost); isHost {
+				webhook.whole++
+			}
 			if slices.Contains(webhook.strict, object.GetName()) {
 				kind := schema.GroupResource{Group: "metal3.io", Resource: "baremetalhosts"}
 				return apierrors.NewForbidden(kind, object.GetName(), errors.New("spec.raid"))
@@ -151,6 +157,9 @@ func TestTrialsCostFewRequests(t *testing.T) {
 			}
 			if webhook.tries < tc.hosts || webhook.tries > tc.most {
 				t.Errorf("%s: %d dry runs in an hour, want %d at most", tc.reason, webhook.tries, tc.most)
+			}
+			if webhook.whole != 0 {
+				t.Errorf("%s: %d dry runs decode the whole host, want none", tc.reason, webhook.whole)
 			}
 		})
 	}
