@@ -139,8 +139,8 @@ func TestWithoutLeftovers(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			if changed != (tc.want != nil) {
-				t.Errorf("%s: changed is %t", tc.reason, changed)
+			if changed != (tc.want != nil) || changed == (got == tc.host) {
+				t.Errorf("%s: changed is %t, copied is %t", tc.reason, changed, got != tc.host)
 			}
 			if diff := cmp.Diff(before, tc.host); diff != "" {
 				t.Errorf("the given host was changed: -before +after:\n%s", diff)

@@ -100,7 +100,7 @@ func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alph
 	} else {
 		removeData(desired, release)
 	}
-	if host.Spec.Image != nil || host.Spec.CustomDeploy != nil {
+	if isImaged(host) {
 		setCleaningMode(desired, release.CleaningMode)
 	}
 	desired.Spec.Image = nil
