@@ -98,7 +98,7 @@ type turn struct {
 // Reconcile does the next step for one host.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	host := &bmov1alpha1.BareMetalHost{}
-	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, host, client.UnsafeDisableDeepCopy); err != nil {
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

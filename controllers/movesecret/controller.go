@@ -102,7 +102,7 @@ func (r *Reconciler) reconciler(empty client.Object) reconcile.Func {
 	cache := &memory{}
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		object := empty.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
-		err := r.Client.Get(ctx, req.NamespacedName, object)
+		err := r.Client.Get(ctx, req.NamespacedName, object, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) || (err == nil && infrav1.IsGoing(object)) {
 			cache.Delete(req.NamespacedName)
 			return ctrl.Result{}, nil
