@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -14,14 +15,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3machine"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 // provision starts the manager and creates a machine with a provisioned host.
@@ -30,6 +37,19 @@ func (w *world) provision(ctx context.Context) {
 	w.start()
 	w.machine(ctx, "machine")
 	w.eventually(ctx, "machine", infrav1.HostProvisionedCondition, stage.IsTrueBecause(infrav1.HostProvisionedReason))
+}
+
+// countedNodes count the passes that look for a Node.
+type countedNodes struct {
+	metal3machine.Nodes
+	finds atomic.Int32
+}
+
+func (n *countedNodes) Find(
+	ctx context.Context, cluster types.NamespacedName, query workload.Query,
+) (host.NodeFacts, error) {
+	n.finds.Add(1)
+	return n.Nodes.Find(ctx, cluster, query)
 }
 
 // describeLinks are the stories about a machine with a provisioned host, and its Node. The API server of the story is
@@ -65,6 +85,31 @@ func describeLinks(s *suite) {
 		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason,
 			"Metal3Machine "+w.namespace+"/copy has the same spec.providerID "))
 	}
+
+	It("is not reconciled when Cluster API copies its conditions into the Machine", func(ctx context.Context) {
+		w := s.connectedWorld(ctx)
+		counted := &countedNodes{}
+		w.nodes = func(nodes metal3machine.Nodes) metal3machine.Nodes {
+			counted.Nodes = nodes
+			return counted
+		}
+		w.host(ctx, "host")
+		w.provision(ctx)
+		w.node(ctx, "node", w.providerID("host", "machine"), nil)
+		linked(ctx, w)
+		w.untouched(ctx, "machine", "host")
+		before := counted.finds.Load()
+		changeStatus(ctx, w, "machine", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			conditions.Set(machine, metav1.Condition{
+				Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready",
+			})
+		})
+		Consistently(counted.finds.Load).Should(Equal(before))
+		changeStatus(ctx, w, "machine", &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+			machine.Status.NodeRef.Name = "node"
+		})
+		Eventually(counted.finds.Load).Should(BeNumerically(">", before))
+	})
 
 	It("is ready when a Node has its provider ID", func(ctx context.Context) {
 		w := provisioned(ctx)

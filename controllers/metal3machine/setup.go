@@ -10,6 +10,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -75,7 +76,8 @@ func (r *Reconciler) SetupWithManager(
 		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus(),
 			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		WithOptions(options).
-		Watches(&clusterv1.Machine{}, flow.Map(util.MachineToInfrastructureMapFunc(kind))).
+		Watches(&clusterv1.Machine{}, flow.Map(util.MachineToInfrastructureMapFunc(kind)),
+			builder.WithPredicates(flow.Updates(machineMatters))).
 		Watches(&clusterv1.Cluster{}, flow.Map(clusterToMachines), builder.WithPredicates(flow.Updates(clusterMatters))).
 		Watches(&infrav1.Metal3Cluster{}, flow.Map(r.infrastructureToMachines),
 			builder.WithPredicates(flow.Updates(infrastructureMatters))).
@@ -141,6 +143,14 @@ func byProviderID(object client.Object) []string {
 		return []string{machine.Spec.ProviderID}
 	}
 	return nil
+}
+
+// machineMatters returns true for changes of the spec, the labels, the owners and the Node of a Machine. It drops the
+// conditions that Cluster API copies from the Metal3Machine.
+func machineMatters(before, after *clusterv1.Machine) bool {
+	return before.UID != after.UID || before.Generation != after.Generation ||
+		!maps.Equal(before.Labels, after.Labels) || before.Status.NodeRef != after.Status.NodeRef ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // clusterMatters returns true for changes of the infrastructure and the pause of a Cluster.

@@ -37,6 +37,49 @@ func requests(names ...string) []ctrl.Request {
 	return list
 }
 
+// TestMachineMatters lists what the controller reads of a Machine: a change that is dropped could let its machine wait
+// forever.
+func TestMachineMatters(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*clusterv1.Machine)
+		want   bool
+	}{
+		"Status": {"Cluster API copies the conditions of the Metal3Machine", func(m *clusterv1.Machine) {
+			m.ResourceVersion = "2"
+			m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition}}
+			m.Status.Phase, m.Status.LastUpdated = string(clusterv1.MachinePhaseProvisioning), metav1.Now()
+			m.Status.Addresses = clusterv1.MachineAddresses{{Address: "192.0.2.1"}}
+			m.Status.NodeInfo, m.Status.Deprecated = &corev1.NodeSystemInfo{}, &clusterv1.MachineDeprecatedStatus{}
+			m.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+			m.Status.FailureDomain, m.Status.ObservedGeneration = "a", 2
+		}, false},
+		"Annotation": {"annotations have no effect", func(m *clusterv1.Machine) { m.Annotations = map[string]string{"a": "b"} }, false},
+		"Finalizer":  {"finalizers have no effect", func(m *clusterv1.Machine) { m.Finalizers = []string{"a"} }, false},
+		"Spec":       {"bootstrap data, Cluster, failure domain and Metal3Machine", func(m *clusterv1.Machine) { m.Generation++ }, true},
+		"Node":       {"labels are copied to the Node", func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "node" }, true},
+		"Replaced":   {"another Machine with the same name", func(m *clusterv1.Machine) { m.UID = "other" }, true},
+		"Role": {"the control plane runs Ironic", func(m *clusterv1.Machine) {
+			m.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+		}, true},
+		"Deployment": {"hosts are reserved for it", func(m *clusterv1.Machine) {
+			m.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "a"}
+		}, true},
+		"ControlPlane": {"hosts are reserved for it", func(m *clusterv1.Machine) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: controlPlaneGroup + "/v1beta2", Name: "a"}}
+		}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := &clusterv1.Machine{}, &clusterv1.Machine{}
+			tc.change(after)
+			if got := flow.Updates(machineMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 func TestClusterMatters(t *testing.T) {
 	cases := map[string]struct {
 		reason        string
