@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,12 +64,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			return fmt.Errorf("indexing %T by control-plane endpoint: %w", object, err)
 		}
 	}
-	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind("Metal3Cluster")
 	toInfrastructure := util.ClusterToInfrastructureMapFunc(ctx, kind, mgr.GetClient(), &infrav1.Metal3Cluster{})
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3Cluster{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		Watches(&clusterv1.Cluster{}, flow.Map(toInfrastructure),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -52,11 +52,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("mapping Clusters to Metal3Data: %w", err)
 	}
-	log := ctrl.LoggerFrom(ctx)
 	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &infrav1.Metal3Data{})
 	built, err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Data{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3Data{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		Watches(&infrav1.Metal3DataClaim{}, flow.Map(r.claimToData), builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToData), builder.WithPredicates(flow.ComesOrGoes())).
@@ -65,7 +63,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&bmov1alpha1.BareMetalHost{}, flow.Map(r.hostToData), builder.WithPredicates(flow.Updates(hostChanges))).
 		Watches(&corev1.Secret{}, owner, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
-			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		WatchesRawSource(source.Func(r.enqueueStart)).
 		Build(r)
 	if err != nil {

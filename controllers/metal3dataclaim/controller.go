@@ -190,17 +190,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("mapping Clusters to Metal3DataClaims: %w", err)
 	}
-	log := ctrl.LoggerFrom(ctx)
 	err = ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3DataClaim{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3DataClaim{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		// The first event of a Metal3Data may show a second Metal3Data of a claim.
 		Watches(&infrav1.Metal3Data{}, flow.Map(dataToClaim), builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToClaims), builder.WithPredicates(flow.ComesOrLeaves())).
 		Watches(&infrav1.Metal3Machine{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
-			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Metal3DataClaim controller: %w", err)

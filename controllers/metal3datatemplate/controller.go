@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -146,11 +145,9 @@ func setStatus(s *scope, _ flow.Results) {
 }
 
 // SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	log := ctrl.LoggerFrom(ctx)
+func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3DataTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3DataTemplate{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		Watches(&infrav1.Metal3Data{}, flow.Gather(flow.Second, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3DataClaim{}, flow.Gather(flow.Second, toTemplate), builder.WithPredicates(flow.ComesOrGoes())).

@@ -17,7 +17,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -70,11 +69,9 @@ func (r *Reconciler) SetupWithManager(
 	if err != nil {
 		return fmt.Errorf("mapping Clusters to Metal3Machines: %w", err)
 	}
-	log := ctrl.LoggerFrom(ctx)
 	kind := infrav1.GroupVersion.WithKind(host.MachineKind)
 	built, err := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3Machine{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		Watches(&clusterv1.Machine{}, flow.Map(util.MachineToInfrastructureMapFunc(kind)),
 			builder.WithPredicates(flow.Updates(machineMatters))).

@@ -184,16 +184,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("indexing Metal3Machines by template: %w", err)
 	}
-	log := ctrl.LoggerFrom(ctx)
 	err = ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus(),
-			predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
+		For(&infrav1.Metal3MachineTemplate{}, builder.WithPredicates(flow.NotOnlyStatus())).
 		WithOptions(options).
 		// A Metal3Machine may have been created from an older, cached template.
 		Watches(&infrav1.Metal3Machine{}, flow.Gather(flow.Second, machineToTemplate),
 			builder.WithPredicates(flow.OnlyCreates())).
 		Watches(&clusterv1.Cluster{}, flow.Map(r.toTemplates),
-			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		Watches(&bmov1alpha1.BareMetalHost{}, flow.Gather(flow.Second, r.toTemplates),
 			builder.WithPredicates(flow.Updates(hardwareMatters))).
 		Complete(r)
