@@ -14,26 +14,28 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3data"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3dataclaim"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/metal3datatemplate"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 // TestWatchFilter reconciles objects of another manager. Their events are not filtered.
 func TestWatchFilter(t *testing.T) {
 	type reconcile = func(context.Context, ctrl.Request) (ctrl.Result, error)
-	const mine = "mine"
-	recorder := events.NewFakeRecorder(10)
+	reporter := func(c client.Client) flow.Reporter {
+		return flow.Reporter{Client: c, Recorder: events.NewFakeRecorder(10), WatchFilter: "mine"}
+	}
 	for name, tc := range map[string]struct {
 		object    client.Object
 		reconcile func(client.Client) reconcile
 	}{
 		"Metal3Data": {&infrav1.Metal3Data{}, func(c client.Client) reconcile {
-			return (&metal3data.Reconciler{Client: c, Recorder: recorder, WatchFilter: mine}).Reconcile
+			return (&metal3data.Reconciler{Reporter: reporter(c)}).Reconcile
 		}},
 		"Metal3DataClaim": {&infrav1.Metal3DataClaim{}, func(c client.Client) reconcile {
-			return (&metal3dataclaim.Reconciler{Client: c, Recorder: recorder, WatchFilter: mine}).Reconcile
+			return (&metal3dataclaim.Reconciler{Reporter: reporter(c)}).Reconcile
 		}},
 		"Metal3DataTemplate": {&infrav1.Metal3DataTemplate{}, func(c client.Client) reconcile {
-			return (&metal3datatemplate.Reconciler{Client: c, Recorder: recorder, WatchFilter: mine}).Reconcile
+			return (&metal3datatemplate.Reconciler{Reporter: reporter(c)}).Reconcile
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
