@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path"
 	goruntime "runtime"
 	"strings"
 	"time"
@@ -137,16 +136,10 @@ func newCache(restConfig *rest.Config, options cache.Options) (cache.Cache, erro
 
 // unread returns the members of watched objects that their transform would remove.
 func unread(request *http.Request) wire.Tree {
-	switch path.Base(request.URL.Path) {
-	case "baremetalhosts":
+	if strings.HasSuffix(request.URL.Path, "/baremetalhosts") {
 		return hoststore.Unread()
-	case "machines":
-		return wire.Tree{
-			"metadata": {"managedFields": nil}, "status": {"addresses": nil, "deprecated": nil, "nodeInfo": nil},
-		}
-	default:
-		return wire.ManagedFields()
 	}
+	return wire.ManagedFields()
 }
 
 func cacheOptions(settings *Flags) cache.Options {
@@ -155,7 +148,6 @@ func cacheOptions(settings *Flags) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&bmov1alpha1.BareMetalHost{}: {Transform: hoststore.Slim},
-			&clusterv1.Machine{}:         {Transform: slimMachine},
 			&corev1.Secret{}:             {Label: clusterSecrets(), Transform: slimSecret},
 		},
 	}
@@ -171,14 +163,6 @@ func clusterSecrets() labels.Selector {
 	requirement, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	utilruntime.Must(err)
 	return labels.NewSelector().Add(*requirement)
-}
-
-// slimMachine removes the fields of a cached Machine that no controller reads.
-func slimMachine(object any) (any, error) {
-	if cached, isMachine := object.(*clusterv1.Machine); isMachine {
-		cached.Status.Addresses, cached.Status.Deprecated, cached.Status.NodeInfo = nil, nil, nil
-	}
-	return cache.TransformStripManagedFields()(object)
 }
 
 // slimSecret removes the values of a cached Secret and keeps its keys. It keeps kubeconfigs, which the ClusterCache

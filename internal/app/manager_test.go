@@ -1,15 +1,11 @@
 package app
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +16,6 @@ import (
 
 	infrav1beta1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta1"
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
 )
 
 func TestScheme(t *testing.T) {
@@ -85,35 +80,6 @@ func TestSlimSecret(t *testing.T) {
 	}
 }
 
-// TestSlimMachine requires that a watch does not decode what the cache does not keep, and no less.
-func TestSlimMachine(t *testing.T) {
-	machine := build.Machine("machine", "cluster")
-	machine.Status.NodeRef.Name, machine.Status.Phase = "node", "Running"
-	machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineOwnerRemediatedCondition}}
-	want := machine.DeepCopy()
-	machine.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "other"}}
-	machine.Status.Addresses = clusterv1.MachineAddresses{{Address: "192.0.2.1"}}
-	machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
-	machine.Status.NodeInfo = &corev1.NodeSystemInfo{Architecture: "arm64"}
-	text, err := json.Marshal(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const watched = "/apis/cluster.x-k8s.io/v1beta2/namespaces/metal3/machines"
-	decoded := &clusterv1.Machine{}
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, watched, nil)
-	if err := json.Unmarshal(unread(request).Prune(text), decoded); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, decoded, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("decoded: -want +got:\n%s", diff)
-	}
-	cached, err := slimMachine(machine)
-	if diff := cmp.Diff(any(want), cached, cmpopts.EquateEmpty()); diff != "" || err != nil {
-		t.Errorf("cached: %v, -want +got:\n%s", err, diff)
-	}
-}
-
 func TestClusterSecrets(t *testing.T) {
 	for name, want := range map[string]bool{clusterv1.ClusterNameLabel: true, "other": false} {
 		if got := clusterSecrets().Matches(labels.Set{name: "cluster"}); got != want {
@@ -137,8 +103,8 @@ func TestCacheOptions(t *testing.T) {
 			t.Errorf("%T: got all namespaces %t, want %t", kind, everywhere, isInfra)
 		}
 	}
-	if len(one.ByObject) != 4 {
-		t.Errorf("got %d kinds with options, want 4", len(one.ByObject))
+	if len(one.ByObject) != 3 {
+		t.Errorf("got %d kinds with options, want 3", len(one.ByObject))
 	}
 }
 
