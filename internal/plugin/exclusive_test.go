@@ -43,17 +43,12 @@ func TestExclusive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := &leases{WithWatch: fake.NewClientBuilder().WithScheme(scheme()).Build()}
-				command, said := server.command(tc.timeout)
+				server := fake.NewClientBuilder().WithScheme(scheme()).Build()
+				command, said := (&leases{WithWatch: server}).command(tc.timeout)
 				if tc.works > 0 {
-					other, _ := server.command(tc.timeout)
+					other, _ := (&leases{WithWatch: server, ignoresDeletion: tc.killed}).command(tc.timeout)
 					go func() {
-						_ = other.holdLease(t.Context(), nil, func(context.Context) error {
-							<-time.After(tc.works)
-							server.ignoresDeletion = tc.killed
-							return nil
-						})
-						server.ignoresDeletion = false
+						_ = other.holdLease(t.Context(), nil, func(context.Context) error { <-time.After(tc.works); return nil })
 					}()
 					// Its renewals come between the looks of the command.
 					<-time.After(lookEvery / 2)
@@ -202,7 +197,7 @@ type leases struct {
 	// renews replaces updates. Nil means none.
 	renews func(context.Context, *leases, client.Object) error
 
-	// ignoresDeletion is true for the end of a killed command.
+	// ignoresDeletion is true for a command that is killed.
 	ignoresDeletion bool
 }
 
