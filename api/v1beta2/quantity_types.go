@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The schema of a Quantity has the same length and pattern.
-const (
-	maxQuantity     = 32
-	quantityPattern = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
-)
+// maxQuantity and quantityPattern are the length and the pattern in the schema of a Quantity.
+const maxQuantity = 32
+
+var quantityPattern = regexp.MustCompile(
+	`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`)
 
 // Quantity is an amount of a resource as in Kubernetes, for example 250m or 1Gi.
 // +kubebuilder:validation:XIntOrString
@@ -34,7 +34,7 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 // Parse returns the amount. It returns an error for a text that the schema refuses: the parser of Kubernetes takes
 // minutes and hundreds of MiB for 1e-999999999.
 func (q Quantity) Parse() (resource.Quantity, error) {
-	if len(q) > maxQuantity || !regexp.MustCompile(quantityPattern).MatchString(string(q)) {
+	if len(q) > maxQuantity || !quantityPattern.MatchString(string(q)) {
 		return resource.Quantity{}, fmt.Errorf("is not a quantity of at most %d characters with an exponent of at most two "+
 			"digits; write it like 250m or 1Gi", maxQuantity)
 	}

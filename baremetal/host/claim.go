@@ -83,7 +83,7 @@ func Desired(host *bmov1alpha1.BareMetalHost, claim Claim) *bmov1alpha1.BareMeta
 }
 
 func provision(desired *bmov1alpha1.BareMetalHost, wanted *Provision) {
-	if wanted == nil || isImaged(desired) {
+	if wanted == nil || IsImaged(desired) {
 		return
 	}
 	if image := wanted.image(); image != nil {

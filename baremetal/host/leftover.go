@@ -55,17 +55,18 @@ func blocksWithoutMachine(host *bmov1alpha1.BareMetalHost) bool {
 func recordsWithoutMachine(host *bmov1alpha1.BareMetalHost) bool {
 	_, records := host.Annotations[infrav1.ReleaseAnnotation]
 	_, kept := host.Labels[infrav1.NodeReuseLabel]
-	return records && !kept && host.Spec.ConsumerRef == nil && (isImaged(host) || deprovisioned(host))
+	return records && !kept && host.Spec.ConsumerRef == nil && (IsImaged(host) || deprovisioned(host))
 }
 
-func isImaged(host *bmov1alpha1.BareMetalHost) bool {
+// IsImaged returns true if a host has an image or a deploy step.
+func IsImaged(host *bmov1alpha1.BareMetalHost) bool {
 	return host.Spec.Image != nil || host.Spec.CustomDeploy != nil
 }
 
 // dropRecord removes the record of a claim. It restores the recorded values unless the host has an image or a deploy
 // step.
 func dropRecord(host *bmov1alpha1.BareMetalHost) {
-	if before, known := originalOf(host); known && !isImaged(host) {
+	if before, known := originalOf(host); known && !IsImaged(host) {
 		restore(host, before)
 	}
 	delete(host.Annotations, infrav1.ReleaseAnnotation)

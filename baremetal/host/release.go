@@ -100,7 +100,7 @@ func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alph
 	} else {
 		removeData(desired, release)
 	}
-	if isImaged(host) {
+	if IsImaged(host) {
 		setCleaningMode(desired, release.CleaningMode)
 	}
 	desired.Spec.Image = nil
@@ -127,7 +127,7 @@ func cleaned(host *bmov1alpha1.BareMetalHost) bool {
 }
 
 func sameProvision(a, b *bmov1alpha1.BareMetalHost) bool {
-	return a.Spec.Image == nil && a.Spec.CustomDeploy == nil &&
+	return !IsImaged(a) &&
 		a.Spec.Online == b.Spec.Online &&
 		pausedByProvider(a) == pausedByProvider(b) &&
 		sameReference(a.Spec.UserData, b.Spec.UserData) &&

@@ -21,7 +21,7 @@ func Progress(host *bmov1alpha1.BareMetalHost) outcome.Outcome {
 		return outcome.Done()
 	}
 	problem := Problem(host)
-	if problem == "" && state == bmov1alpha1.StateAvailable && !host.Spec.Online && isImaged(host) {
+	if problem == "" && state == bmov1alpha1.StateAvailable && !host.Spec.Online && IsImaged(host) {
 		problem = fmt.Sprintf("spec.online of BareMetalHost %s is false, so it is not provisioned: set it to true", host.Name)
 	}
 	if !host.DeletionTimestamp.IsZero() {

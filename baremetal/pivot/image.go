@@ -54,8 +54,8 @@ func ImageSince(of *bmov1alpha1.BareMetalHost) time.Time {
 	return history.Provision.Start.Time
 }
 
-func hasImage(host *bmov1alpha1.BareMetalHost) bool {
-	return (host.Spec.Image != nil || host.Spec.CustomDeploy != nil) && !host.Spec.ExternallyProvisioned
+func hasImage(of *bmov1alpha1.BareMetalHost) bool {
+	return host.IsImaged(of) && !of.Spec.ExternallyProvisioned
 }
 
 // markedProvisioned returns the status annotation of a host with the provisioning set to done.

@@ -60,7 +60,7 @@ func TestRecordStatus(t *testing.T) {
 			host: paused(func(h *bmov1alpha1.BareMetalHost) { h.Status = bmov1alpha1.BareMetalHostStatus{} }),
 		},
 		"Changed": {
-			reason: "somebody was faster", host: paused(), want: errChanged,
+			reason: "another writer was faster", host: paused(), want: errChanged,
 			funcs: interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch,
 				...client.PatchOption,
 			) error {

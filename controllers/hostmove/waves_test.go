@@ -9,17 +9,16 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers/hostmove"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 // crowd is a namespace with many hosts of two clusters, each of which has an Ironic endpoint of its own.
@@ -99,23 +98,13 @@ func TestTurnsOfTwoEndpoints(t *testing.T) {
 // TestHostsAreReadWithoutCopy reconciles a host that requires no step, as after most events.
 func TestHostsAreReadWithoutCopy(t *testing.T) {
 	host := build.Host("host", build.Available())
-	copies := 0
-	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(host).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-			options ...client.GetOption,
-		) error {
-			if !ptr.Deref((&client.GetOptions{}).ApplyOptions(options).UnsafeDisableDeepCopy, false) {
-				copies++
-			}
-			return c.Get(ctx, key, object, options...)
-		},
-	}).Build()
+	stored, copies := stage.CountCopies(host)
 	reconciler := &hostmove.Reconciler{
 		Client: stored, Clock: clocktesting.NewFakePassiveClock(time.Now()), Recorder: events.NewFakeRecorder(1),
 		Hosts: &crowd{},
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(host)}
-	if _, err := reconciler.Reconcile(t.Context(), request); err != nil || copies != 0 {
-		t.Errorf("the host was copied %d times: %v", copies, err)
+	if _, err := reconciler.Reconcile(t.Context(), request); err != nil || *copies != 0 {
+		t.Errorf("the host was copied %d times: %v", *copies, err)
 	}
 }

@@ -104,7 +104,7 @@ func TestAClaimWithTheImageIsComplete(t *testing.T) {
 		t.Fatalf("claimHost: got %+v, %v, %d writes, want one claim", got, err, hosts.writes)
 	}
 	got, err := r.provisionHost(ctx, s)
-	if err != nil || got.Reason != infrav1.HostProvisioningReason || !isImaged(s.host) || hosts.writes != 1 {
+	if err != nil || got.Reason != infrav1.HostProvisioningReason || !host.IsImaged(s.host) || hosts.writes != 1 {
 		t.Errorf("provisionHost: got %+v, %v, %d writes, want a host with the image of the claim", got, err, hosts.writes)
 	}
 }

@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // route returns the stages of a reconcile. The preconditions of a claim do not apply to a host that has an image.
 func (r *Reconciler) route(s *scope) []flow.Stage[*scope] {
-	switch imaged := s.host != nil && isImaged(s.host); {
+	switch imaged := s.host != nil && host.IsImaged(s.host); {
 	case s.isStopped():
 		return nil
 	case !s.machine.DeletionTimestamp.IsZero() && s.reclaimed() != nil:

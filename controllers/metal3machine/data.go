@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/host"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 )
@@ -30,7 +31,7 @@ func (r *Reconciler) claimData(ctx context.Context, s *scope) (outcome.Outcome, 
 	if existing == nil {
 		return outcome.Done(), r.createDataClaim(ctx, s)
 	}
-	if _, _, ready := dataSecrets(s); ready || isImaged(s.host) || existing.DeletionTimestamp.IsZero() {
+	if _, _, ready := dataSecrets(s); ready || host.IsImaged(s.host) || existing.DeletionTimestamp.IsZero() {
 		return outcome.Done(), nil
 	}
 	if s.claim == nil {

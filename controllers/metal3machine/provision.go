@@ -42,7 +42,7 @@ func (r *Reconciler) provisionHost(ctx context.Context, s *scope) (outcome.Outco
 // writeHost writes the claim on the host of the machine. If the API server refuses to remove ownerReferences that CAPM3
 // left on the host, they stay, and other changes are written. A claim of this reconcile that set the image is complete.
 func (r *Reconciler) writeHost(ctx context.Context, s *scope, claim host.Claim) (*bmov1alpha1.BareMetalHost, error) {
-	if s.claimed.Host != nil && isImaged(s.host) {
+	if s.claimed.Host != nil && host.IsImaged(s.host) {
 		return s.host, nil
 	}
 	desired := host.Desired(s.host, claim)

@@ -193,7 +193,3 @@ func ownsData(machine *infrav1.Metal3Machine, claim *infrav1.Metal3DataClaim) bo
 	return metav1.IsControlledBy(claim, machine) &&
 		(claim.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(claim, infrav1.MachineFinalizer))
 }
-
-func isImaged(h *bmov1alpha1.BareMetalHost) bool {
-	return h.Spec.Image != nil || h.Spec.CustomDeploy != nil
-}

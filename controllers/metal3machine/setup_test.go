@@ -37,14 +37,33 @@ func requests(names ...string) []ctrl.Request {
 	return list
 }
 
+// change is a change of an object of type T, and whether it causes a reconcile.
+type change[T any] struct {
+	reason string
+	change func(*T)
+	want   bool
+}
+
+func checkChanges[T any, P interface {
+	*T
+	client.Object
+}](t *testing.T, matters func(before, after P) bool, cases map[string]change[T]) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before, after := new(T), new(T)
+			tc.change(after)
+			if got := flow.Updates(matters).Update(event.UpdateEvent{ObjectOld: P(before), ObjectNew: P(after)}); got != tc.want {
+				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 // TestMachineMatters lists what the controller reads of a Machine: a change that is dropped could let its machine wait
 // forever.
 func TestMachineMatters(t *testing.T) {
-	cases := map[string]struct {
-		reason string
-		change func(*clusterv1.Machine)
-		want   bool
-	}{
+	checkChanges(t, machineMatters, map[string]change[clusterv1.Machine]{
 		"Status": {"Cluster API copies the conditions of the Metal3Machine", func(m *clusterv1.Machine) {
 			m.ResourceVersion = "2"
 			m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition}}
@@ -68,16 +87,7 @@ func TestMachineMatters(t *testing.T) {
 		"ControlPlane": {"hosts are reserved for it", func(m *clusterv1.Machine) {
 			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: controlPlaneGroup + "/v1beta2", Name: "a"}}
 		}, true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			before, after := &clusterv1.Machine{}, &clusterv1.Machine{}
-			tc.change(after)
-			if got := flow.Updates(machineMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
-				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
-			}
-		})
-	}
+	})
 }
 
 func TestClusterMatters(t *testing.T) {
@@ -129,11 +139,7 @@ func TestNodeMatters(t *testing.T) {
 	reports := func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
 	}
-	cases := map[string]struct {
-		reason string
-		change func(*corev1.Node)
-		want   bool
-	}{
+	checkChanges(t, nodeMatters, map[string]change[corev1.Node]{
 		"Heartbeat": {"the kubelet updates the status", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure}}
 		}, false},
@@ -143,16 +149,7 @@ func TestNodeMatters(t *testing.T) {
 		"ProviderID": {"the provider ID was set", func(n *corev1.Node) { n.Spec.ProviderID = "metal3://a/b/c" }, true},
 		"HostUID":    {"the label identifies the host", func(n *corev1.Node) { n.Labels = map[string]string{infrav1.HostUIDLabel: "1"} }, true},
 		"Hostname":   {"the host name may identify the host", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "host"} }, true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			before, after := &corev1.Node{}, &corev1.Node{}
-			tc.change(after)
-			if got := flow.Updates(nodeMatters).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
-				t.Errorf("%s: got %t, want %t", tc.reason, got, tc.want)
-			}
-		})
-	}
+	})
 	before, after := &corev1.Node{}, &corev1.Node{}
 	before.Spec.ProviderID, after.Spec.ProviderID = "metal3://a/b/c", "metal3://a/b/c"
 	reports(after)

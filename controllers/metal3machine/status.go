@@ -167,7 +167,7 @@ func (s *scope) secretNames() []string {
 func reportSecrets(s *scope) {
 	status, spec, names := &s.machine.Status, s.host.Spec, s.secretNames()
 	var wanted host.Provision
-	if s.owner != nil && !isImaged(s.host) {
+	if s.owner != nil && !host.IsImaged(s.host) {
 		wanted.UserData = userData(s)
 		wanted.MetaData, wanted.NetworkData, _ = dataSecrets(s)
 	}

@@ -1,7 +1,6 @@
 package movesecret
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,13 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
 func TestMemory(t *testing.T) {
@@ -53,20 +50,10 @@ func TestMemory(t *testing.T) {
 func TestObjectsAreReadWithoutCopy(t *testing.T) {
 	host := build.Host("host")
 	host.Spec.BMC.CredentialsName = ""
-	copies := 0
-	stored := fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(host).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-			options ...client.GetOption,
-		) error {
-			if !ptr.Deref((&client.GetOptions{}).ApplyOptions(options).UnsafeDisableDeepCopy, false) {
-				copies++
-			}
-			return c.Get(ctx, key, object, options...)
-		},
-	}).Build()
+	stored, copies := stage.CountCopies(host)
 	reconcile := (&Reconciler{Client: stored, Cached: stored}).reconciler(&bmov1alpha1.BareMetalHost{})
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(host)}
-	if _, err := reconcile(t.Context(), request); err != nil || copies != 0 {
-		t.Errorf("the host was copied %d times: %v", copies, err)
+	if _, err := reconcile(t.Context(), request); err != nil || *copies != 0 {
+		t.Errorf("the host was copied %d times: %v", *copies, err)
 	}
 }

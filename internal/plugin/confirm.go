@@ -26,13 +26,7 @@ type intent struct {
 // without a question requires no confirmation. It returns false if an obstacle exists, and an error if the course or
 // the objects differ from the confirmed ones.
 func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) (bool, error) {
-	return c.confirmPlan(ctx, plan, func() error {
-		course := c.done.Course
-		if err := c.look(ctx); err != nil || c.done.Course == course {
-			return err
-		}
-		return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
-	})
+	return c.confirmPlan(ctx, plan, func() error { return c.lookAgain(ctx) })
 }
 
 // stillness is how long the target must not change before a command ends a move. While clusterctl copies or deletes, it

@@ -51,7 +51,7 @@ func (c *recovery) holdLease(ctx context.Context, check, work func(context.Conte
 	held, waited, err := c.acquire(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Without the namespace, nobody creates objects to move.
+		// Without the namespace, there are no objects to move.
 		return work(ctx)
 	case err != nil:
 		return fmt.Errorf("getting the Lease %s/%s of the source, which keeps other pivot commands away: %w; "+
@@ -117,15 +117,6 @@ func (c *recovery) acquire(ctx context.Context) (held *coordinationv1.Lease, wai
 		err = fmt.Errorf("another pivot command did not end within %s", c.timeout)
 	}
 	return held, waited, err
-}
-
-// lookAgain returns an error if another command has changed the course of the move.
-func (c *recovery) lookAgain(ctx context.Context) error {
-	course := c.done.Course
-	if err := c.look(ctx); err != nil || c.done.Course == course {
-		return err
-	}
-	return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
 }
 
 // renew renews the Lease until the context ends. It cancels the work when that fails for too long, or when another

@@ -34,8 +34,8 @@ func TestExclusive(t *testing.T) {
 		waits   time.Duration
 		problem string
 	}{
-		"Nobody": {timeout: time.Minute},
-		"Ends":   {works: 2*time.Minute - time.Millisecond, timeout: 10 * time.Minute, waits: 2 * time.Minute},
+		"Alone": {timeout: time.Minute},
+		"Ends":  {works: 2*time.Minute - time.Millisecond, timeout: 10 * time.Minute, waits: 2 * time.Minute},
 		"Killed": {
 			works: 30*time.Second - time.Millisecond, killed: true, timeout: 10 * time.Minute, waits: 85 * time.Second,
 		},
@@ -96,10 +96,10 @@ func TestExclusiveRenewal(t *testing.T) {
 		"Another": {
 			renews: func(ctx context.Context, s *leases, lease client.Object) error {
 				taken := lease.DeepCopyObject().(*coordinationv1.Lease) //nolint:errcheck // a copy is of the same type
-				taken.Spec.HolderIdentity = ptr.To("somebody")
+				taken.Spec.HolderIdentity = ptr.To("another user")
 				return errors.Join(s.WithWatch.Update(ctx, taken), s.WithWatch.Update(ctx, lease))
 			},
-			ends: leaseEvery, problem: "to somebody",
+			ends: leaseEvery, problem: "to another user",
 		},
 		"AnswerLost": {
 			renews: func(ctx context.Context, s *leases, lease client.Object) error {

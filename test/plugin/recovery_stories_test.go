@@ -47,7 +47,7 @@ func describeRecovery(c *clusters) {
 		hold := func() *coordinationv1.Lease {
 			lease := &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Name: "metal3-pivot"},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("somebody")},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("another-user")},
 			}
 			source.create(ctx, lease)
 			return lease
@@ -55,7 +55,7 @@ func describeRecovery(c *clusters) {
 		lease := hold()
 		Expect(c.run(ctx, namespace, "abort --timeout 1s")).To(end(2, "another pivot command did not end within 1s"))
 		waiting := c.start(ctx, namespace, "abort")
-		waiting.tells("Waiting: somebody runs a pivot command in namespace " + namespace)
+		waiting.tells("Waiting: another-user runs a pivot command in namespace " + namespace)
 		Expect(source.isPaused(ctx)).To(BeTrue())
 		source.unpauseCluster(ctx)
 		source.discard(ctx, lease)
@@ -64,7 +64,7 @@ func describeRecovery(c *clusters) {
 
 		lease = hold()
 		waiting = c.start(ctx, namespace, "abort")
-		waiting.tells("Waiting: somebody")
+		waiting.tells("Waiting: another-user")
 		source.discard(ctx, lease)
 		waiting.ends(0, "Done.")
 		target.isEmpty(ctx)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,16 +63,16 @@ func (s *Server) findSeed(ctx context.Context, groups []components.Group) (seed,
 		names[i] = string(group)
 	}
 	path := filepath.Join(cache, "seed-"+strings.Join(names, "+")+".json")
-	if found, err := readSeed(path, key); err != nil || found.Key == key {
-		return found, err
+	if found, usable := readSeed(path, key); usable {
+		return found, nil
 	}
 	unlock, err := binaries.Lock(path + ".lock")
 	if err != nil {
 		return seed{}, err
 	}
 	defer unlock()
-	if found, err := readSeed(path, key); err != nil || found.Key == key {
-		return found, err
+	if found, usable := readSeed(path, key); usable {
+		return found, nil
 	}
 	made, err := s.makeSeed(ctx, groups)
 	if err != nil {
@@ -114,20 +113,11 @@ func (s *Server) seedKey(groups []components.Group) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// readSeed returns the zero value for a missing or outdated seed.
-func readSeed(path, key string) (seed, error) {
+// readSeed returns false for a missing, outdated or unreadable seed, which the caller replaces.
+func readSeed(path, key string) (found seed, usable bool) {
 	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(content[:min(len(content), 100)], []byte(key)) {
-		return seed{}, nil
-	}
-	var found seed
-	if err == nil {
-		err = json.Unmarshal(content, &found)
-	}
-	if err != nil {
-		return seed{}, fmt.Errorf("reading %s, which may be removed: %w", path, err)
-	}
-	return found, nil
+	usable = err == nil && json.Unmarshal(content, &found) == nil && found.Key == key
+	return found, usable
 }
 
 func (d seed) write(path string) error {
