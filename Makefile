@@ -132,7 +132,7 @@ FUZZTIME ?= 30s
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers of external data, for FUZZTIME each
-	@for package in ./baremetal/bootdata ./baremetal/host ./baremetal/vip ./internal/guard/advert; do \
+	@for package in ./baremetal/bootdata ./baremetal/host ./baremetal/vip ./internal/guard/advert ./internal/wire; do \
 		targets="$$(go test -list '^Fuzz' "$$package" | grep '^Fuzz')"; \
 		for target in $$targets; do \
 			echo "==> $$target"; \

@@ -38,7 +38,7 @@ func run() error {
 	} else if err != nil {
 		return err
 	}
-	if err := logsv1.ValidateAndApply(settings.Logs, nil); err != nil {
+	if err := logsv1.ValidateAndApply(settings.Logs, settings.Gates); err != nil {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())

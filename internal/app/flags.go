@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
@@ -59,11 +60,13 @@ type Flags struct {
 // NewFlags returns the defaults. As in CAPM3, the environment sets some of them. The lease is in the namespace of the
 // pod, or of its service account if the environment does not name it.
 func NewFlags(getenv func(string) string) *Flags {
+	gates := featuregate.NewFeatureGate()
+	utilruntime.Must(logsv1.AddFeatureGates(gates))
 	return &Flags{
 		LeaseNamespace: getenv("POD_NAMESPACE"),
 		FastTrack:      getenv("CAPM3_FAST_TRACK") == "true",
 		Logs:           logs.NewOptions(),
-		Gates:          featuregate.NewFeatureGate(),
+		Gates:          gates,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+	logsv1 "k8s.io/component-base/logs/api/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/controllers"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/app"
@@ -133,6 +134,16 @@ func TestCheck(t *testing.T) {
 		settings, _ := parse(t, nil, "--ironic-endpoint-interval="+value)
 		if err := settings.Check(); fmt.Sprint(err) != want {
 			t.Errorf("%s: got %v, want %q", value, err, want)
+		}
+	}
+}
+
+// TestAlphaOptionsOfLogs requires the feature gate that the flags of the logs name.
+func TestAlphaOptionsOfLogs(t *testing.T) {
+	for gate, want := range map[string]bool{"AllAlpha=false": false, "AllAlpha=false,LoggingAlphaOptions=true": true} {
+		settings, _ := parse(t, nil, "--feature-gates="+gate, "--logging-format=json", "--log-json-split-stream")
+		if problems := logsv1.Validate(settings.Logs, settings.Gates, nil); (len(problems) == 0) != want {
+			t.Errorf("%s: got %v, want accepted %t", gate, problems, want)
 		}
 	}
 }

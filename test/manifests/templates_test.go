@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
 const targetNamespace = "target"
@@ -59,6 +62,29 @@ func TestTemplatesAcceptIPv6(t *testing.T) {
 				t.Errorf("the networks of the pods are %q", pods)
 			}
 		})
+	}
+}
+
+// TestPeersFromFile requires that the document about templates shows how peers reach the cluster from clusterctl.yaml.
+func TestPeersFromFile(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(checkout(t), "docs", "templates.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting := regexp.MustCompile(`(?m)^IRONIC_PEERS: .*$`).Find(page)
+	made := newRelease(t)
+	content, err := os.ReadFile(made.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.config = filepath.Join(t.TempDir(), "clusterctl.yaml")
+	if err := os.WriteFile(made.config, append(content, setting...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	infra := only[infrav1.Metal3Cluster](t, made.render(t, "ironic"), "Metal3Cluster")
+	want := []string{"172.22.0.10", "172.22.0.21"}
+	if peers := infra.Spec.Ironic.VRRP.Peers; !slices.Equal(peers, want) {
+		t.Errorf("%s: the peers are %q, want %q", setting, peers, want)
 	}
 }
 
