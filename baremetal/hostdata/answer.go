@@ -11,17 +11,26 @@ import (
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 )
 
-// Answers returns true for a Metal3Data that was created for a claim, and not for an earlier claim of the same name.
+// Answers returns true for a Metal3Data that was created for a claim. It also returns true for the Metal3Data of an
+// earlier claim of the same name and Metal3Machine, unless it is being deleted: the finalizers of the earlier claim were
+// removed by force, and the host uses the data.
 func Answers(claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data) bool {
 	if data.Spec.Claim == nil || data.Spec.Claim.Name != claim.Name {
 		return false
 	}
 	for _, owner := range data.OwnerReferences {
 		if IsInfra(owner, "Metal3DataClaim") && owner.Name == claim.Name {
-			return owner.UID == claim.UID
+			return owner.UID == claim.UID || data.DeletionTimestamp.IsZero() && shareMachine(claim, data)
 		}
 	}
 	return true
+}
+
+func shareMachine(claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data) bool {
+	return slices.ContainsFunc(claim.OwnerReferences, func(machine metav1.OwnerReference) bool {
+		return IsInfra(machine, "Metal3Machine") && machine.UID != "" &&
+			slices.ContainsFunc(data.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
+	})
 }
 
 // IsInfra returns true for a reference to an object of a kind of this provider.

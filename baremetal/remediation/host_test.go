@@ -318,13 +318,21 @@ func TestIsForgotten(t *testing.T) {
 		"Unhealthy": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
 			owner.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse}}
 		}, false},
-		"Healthy": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
-			owner.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue}}
+		"HealthyBefore": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
+			owner.Status.Conditions = []metav1.Condition{{
+				Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(1, 0),
+			}}
+		}, true},
+		"HealthyAgain": {func(_ *infrav1.Metal3Remediation, owner *clusterv1.Machine) {
+			owner.Status.Conditions = []metav1.Condition{{
+				Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(3, 0),
+			}}
 		}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			request, owner := &infrav1.Metal3Remediation{}, &clusterv1.Machine{}
+			request.CreationTimestamp = metav1.Unix(2, 0)
 			request.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "template"}
 			tc.edit(request, owner)
 			if got := remediation.IsForgotten(request, owner); got != tc.want {

@@ -5,6 +5,7 @@ import (
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -120,14 +121,18 @@ func IsReplaced(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine)
 	return !claimed && host.Spec.Image == nil && host.Spec.CustomDeploy == nil
 }
 
-// IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it.
-// Cluster API writes the report in the pass that creates a remediation, and not again while the remediation exists. A
-// write that failed, or clusterctl move, which drops the status of the Machine, loses it. Without the report, neither
-// the next try nor the replacement follows.
+// IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it, or only
+// an older one that it is healthy. Cluster API writes the report in the pass that creates a remediation, and not again
+// while the remediation exists. A write that failed, or clusterctl move, which drops the status of the Machine, loses
+// it. Without the report, neither the next try nor the replacement follows.
 func IsForgotten(request *infrav1.Metal3Remediation, owner *clusterv1.Machine) bool {
 	_, isCreated := request.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
-	return isCreated && owner != nil && owner.DeletionTimestamp.IsZero() &&
-		meta.FindStatusCondition(owner.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition) == nil
+	if !isCreated || owner == nil || !owner.DeletionTimestamp.IsZero() {
+		return false
+	}
+	report := meta.FindStatusCondition(owner.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	return report == nil ||
+		report.Status == metav1.ConditionTrue && report.LastTransitionTime.Before(&request.CreationTimestamp)
 }
 
 func checkHost(subject Subject) outcome.Outcome {

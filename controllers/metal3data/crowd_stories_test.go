@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -168,6 +169,77 @@ func describeCrowds(s *suite) {
 		Expect(w.data(ctx, Default, "template-1").DeletionTimestamp).To(BeNil())
 		w.pause(ctx, clusterName, false)
 		w.gone(ctx, "template-1", &infrav1.Metal3Data{})
+	})
+
+	It("neither allocates nor releases an index of a paused template", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.template(ctx, "template", plain)
+		setPause := func(annotations map[string]string) {
+			GinkgoHelper()
+			stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
+				template.Annotations = annotations
+			})
+		}
+		hasPause := func(name string, want gomegatypes.GomegaMatcher) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				claim := &infrav1.Metal3DataClaim{}
+				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(clusterv1.PausedCondition, want))
+			}).Should(Succeed())
+		}
+		w.manager.Start()
+		for _, name := range []string{"first", "second"} {
+			w.orphan(ctx, name, "template")
+			hasPause(name, HaveField("Reason", clusterv1.NotPausedReason))
+		}
+		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(2)) }).Should(Succeed())
+		setPause(map[string]string{clusterv1.PausedAnnotation: ""})
+		for _, name := range []string{"first", "second"} {
+			hasPause(name, HaveField("Message",
+				"Metal3DataTemplate template has the annotation cluster.x-k8s.io/paused: remove the annotation"))
+		}
+		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "first"}})).To(Succeed())
+		w.orphan(ctx, "third", "template")
+		hasPause("third", stage.IsTrue())
+		var found infrav1.Metal3DataList
+		Expect(w.client.List(ctx, &found, client.InNamespace(w.namespace))).To(Succeed())
+		Expect(found.Items).To(HaveLen(2))
+		Expect(found.Items).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
+
+		setPause(nil)
+		hasPause("second", HaveField("Reason", clusterv1.NotPausedReason))
+		w.gone(ctx, "first", &infrav1.Metal3DataClaim{})
+		Eventually(func(g Gomega) {
+			g.Expect(w.indexes(ctx, g)).To(ContainElements("second", "third"))
+		}).Should(Succeed())
+	})
+
+	It("removes the Cluster from the owners of a template that another Cluster uses", func(ctx context.Context) {
+		const other = "other"
+		w := s.world(ctx)
+		w.create(ctx, build.Cluster(other, build.InNamespace(w.namespace), build.InfrastructureReady()))
+		w.template(ctx, "template", plain)
+		owner := metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: clusterName, UID: w.cluster.UID,
+		}
+		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
+			template.OwnerReferences = []metav1.OwnerReference{owner}
+		})
+		w.manager.Start()
+		owners := func(users int, want gomegatypes.GomegaMatcher) {
+			GinkgoHelper()
+			Eventually(func(g Gomega) {
+				template := &infrav1.Metal3DataTemplate{}
+				g.Expect(w.client.Get(ctx, w.key("template"), template)).To(Succeed())
+				g.Expect(template.Status.Indexes).To(HaveLen(users))
+				g.Expect(template.OwnerReferences).To(want)
+			}).Should(Succeed())
+		}
+		w.orphan(ctx, "first", "template")
+		owners(1, ConsistOf(owner))
+		w.orphanIn(ctx, other, "second", "template")
+		owners(2, BeEmpty())
 	})
 
 	It("allocates one index to each claim, despite two managers, lost responses and a crash", func(ctx context.Context) {

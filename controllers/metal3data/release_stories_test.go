@@ -112,6 +112,26 @@ func describeReleases(s *suite) {
 		w.nothingLeft(ctx)
 	})
 
+	It("keeps the data of a machine with a claim that was removed by force", func(ctx context.Context) {
+		w := begin(ctx)
+		w.manager.Start()
+		w.ready(ctx, "template-0")
+		before := w.data(ctx, Default, "template-0").UID
+		w.removeByForce(ctx, "machine", &infrav1.Metal3DataClaim{})
+		w.claim(ctx, "machine", "template")
+		Eventually(func(g Gomega) {
+			claim := &infrav1.Metal3DataClaim{}
+			g.Expect(w.client.Get(ctx, w.key("machine"), claim)).To(Succeed())
+			g.Expect(claim.Status.RenderedData).To(HaveValue(HaveField("Name", "template-0")))
+		}).Should(Succeed())
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsTrue())
+		data := w.data(ctx, Default, "template-0")
+		Expect(data.UID).To(Equal(before))
+		Expect(data.DeletionTimestamp).To(BeNil())
+		w.releaseClaim(ctx, "machine")
+		w.nothingLeft(ctx)
+	})
+
 	It("releases all addresses after the machine and all finalizers were removed by force", func(ctx context.Context) {
 		w := begin(ctx)
 		w.manager.Start()

@@ -3,12 +3,12 @@ package metal3dataclaim
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -44,7 +44,7 @@ type Reconciler struct {
 type scope struct {
 	claim *infrav1.Metal3DataClaim
 
-	// pause is why the claim or its Cluster is paused. Empty if neither is.
+	// pause is why the claim, its Cluster or its template is paused. Empty if none is.
 	pause string
 
 	// template is the Metal3DataTemplate of the claim. Nil if it does not exist.
@@ -124,6 +124,9 @@ func (r *Reconciler) readTemplate(ctx context.Context, s *scope) (err error) {
 	}
 	key := client.ObjectKey{Namespace: s.claim.Namespace, Name: s.templateName()}
 	s.template, err = flow.Find[infrav1.Metal3DataTemplate](ctx, r.Client, key)
+	if s.template != nil && s.pause == "" {
+		s.pause = flow.Paused(nil, s.template)
+	}
 	return err
 }
 
@@ -134,7 +137,11 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	}
 	var own, outdated []*infrav1.Metal3Data
 	for _, data := range all {
-		if hostdata.Answers(s.claim, data) {
+		answers, err := r.answers(ctx, s.claim, data)
+		if err != nil {
+			return err
+		}
+		if answers {
 			own = append(own, data)
 		} else {
 			outdated = append(outdated, data)
@@ -143,6 +150,18 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 	s.data, s.surplus = hostdata.Answer(s.claim, own)
 	s.surplus = append(s.surplus, outdated...)
 	return nil
+}
+
+// answers calls hostdata.Answers. For data of an earlier claim it reads live, because the cache may not show yet that
+// the earlier claim deletes the data.
+func (r *Reconciler) answers(
+	ctx context.Context, claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data,
+) (bool, error) {
+	if !hostdata.Answers(claim, data) || metav1.IsControlledBy(data, claim) {
+		return hostdata.Answers(claim, data), nil
+	}
+	current, err := flow.Find[infrav1.Metal3Data](ctx, r.Live, client.ObjectKeyFromObject(data))
+	return current != nil && hostdata.Answers(claim, current), err
 }
 
 // templateName returns the name of the template. Empty if the claim names none.
@@ -195,7 +214,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		// The first event of a Metal3Data may show a second Metal3Data of a claim.
 		Watches(&infrav1.Metal3Data{}, flow.Map(dataToClaim), builder.WithPredicates(flow.ComesOrGoes())).
-		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToClaims), builder.WithPredicates(flow.ComesOrLeaves())).
+		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToClaims),
+			builder.WithPredicates(flow.Updates(templateMatters))).
 		Watches(&infrav1.Metal3Machine{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
@@ -210,16 +230,17 @@ func dataToClaim(_ context.Context, data *infrav1.Metal3Data) []ctrl.Request {
 	return flow.Request(data.Namespace, ptr.Deref(data.Spec.Claim, infrav1.Metal3ObjectRef{}).Name)
 }
 
-// templateToClaims requeues the claims of a template that have no Metal3Data, including those that lost it.
-func (r *Reconciler) templateToClaims(ctx context.Context, object client.Object) []ctrl.Request {
-	claims, err := r.Data.ClaimsOf(ctx, client.ObjectKeyFromObject(object))
+// templateMatters returns true for a template that is deleted or replaced, or for a change of its pause.
+func templateMatters(before, after *infrav1.Metal3DataTemplate) bool {
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		annotations.HasPaused(before) != annotations.HasPaused(after)
+}
+
+// templateToClaims requeues the claims of a template.
+func (r *Reconciler) templateToClaims(ctx context.Context, template *infrav1.Metal3DataTemplate) []ctrl.Request {
+	claims, err := r.Data.ClaimsOf(ctx, client.ObjectKeyFromObject(template))
 	if err != nil {
 		return nil
 	}
-	return flow.RequestsFor(claims, func(claim *infrav1.Metal3DataClaim) bool {
-		all, err := r.Data.OfClaim(ctx, client.ObjectKeyFromObject(claim))
-		return err == nil && !slices.ContainsFunc(all, func(data *infrav1.Metal3Data) bool {
-			return hostdata.Answers(claim, data)
-		})
-	})
+	return flow.RequestsFor(claims, func(*infrav1.Metal3DataClaim) bool { return true })
 }

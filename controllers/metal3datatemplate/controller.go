@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +72,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			deleting.Stage(waitForUsers), deleting.DropFinalizer(template, infrav1.DataTemplateFinalizer),
 		}
 	default:
-		plan.Stages = []flow.Stage[*scope]{ready.KeepFinalizer(template, infrav1.DataTemplateFinalizer)}
+		plan.Stages = []flow.Stage[*scope]{
+			ready.KeepFinalizer(template, infrav1.DataTemplateFinalizer), ready.Stage(shareTemplate),
+		}
 	}
 	return flow.Run(ctx, pass, s, plan)
 }
@@ -103,6 +107,19 @@ var deleting = flow.Condition[*scope]{
 
 func announce() flow.Announcement {
 	return flow.Warnings(infrav1.TemplateInUseReason)
+}
+
+// shareTemplate removes the ownerReference to a Cluster from a template that another Cluster uses. CAPM3 before 1.14 set
+// it. The garbage collector would delete the template with its owner.
+func shareTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
+	s.template.OwnerReferences = slices.DeleteFunc(s.template.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.Kind == clusterv1.ClusterKind &&
+			slices.ContainsFunc(s.claims, func(claim *infrav1.Metal3DataClaim) bool {
+				user := claim.Labels[clusterv1.ClusterNameLabel]
+				return user != "" && user != owner.Name
+			})
+	})
+	return outcome.Done(), nil
 }
 
 // waitForUsers waits until the Metal3Data of the template, and the claims with an index of it, are deleted. It does not

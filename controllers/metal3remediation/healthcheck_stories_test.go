@@ -71,10 +71,16 @@ func describeHealthChecks(s *suite) {
 		Expect(w.host(ctx, Default).Annotations).To(HaveKey(infrav1.UnhealthyAnnotation))
 	})
 
-	It("has a Machine replaced that lost the report of its MachineHealthCheck in a move", func(ctx context.Context) {
+	healthyBefore := []metav1.Condition{{
+		Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue,
+		Reason: clusterv1.MachineHealthCheckSucceededReason, LastTransitionTime: metav1.Unix(1, 0),
+	}}
+	DescribeTable("has a Machine replaced without the report of its MachineHealthCheck", func(
+		ctx context.Context, reports []metav1.Condition,
+	) {
 		w, check := s.watched(ctx)
 		stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
-			machine.Status.Conditions = nil
+			machine.Status.Conditions = reports
 		})
 		w.nodeIs(ctx, corev1.ConditionUnknown)
 		w.create(ctx, w.remediationTemplate())
@@ -87,7 +93,7 @@ func describeHealthChecks(s *suite) {
 		moved := w.request(ctx, Default).UID
 		w.startControllers(ctx, check)
 		w.done(ctx)
-		Expect(conditions.Has(w.owner(ctx, Default), clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse(),
+		Expect(conditions.IsFalse(w.owner(ctx, Default), clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse(),
 			"Cluster API does not repeat its report")
 
 		w.passes(ctx, 2*time.Second)
@@ -98,7 +104,10 @@ func describeHealthChecks(s *suite) {
 		}).Should(Succeed())
 		w.done(ctx)
 		w.exhausted(ctx)
-	})
+	},
+		Entry("that it lost in a move", nil),
+		Entry("that could not be written", healthyBefore),
+	)
 }
 
 // exhausted lets both tries time out, and waits until the MachineSet deletes the Machine.
