@@ -107,13 +107,15 @@ func leftovers() []string {
 	}
 }
 
-// httpd serves images, and the API with TLS. By default, the API logs debug messages.
+// httpd serves images, and the API with TLS. By default, the API logs debug messages. The kubelet restarts a web server
+// that serves nothing for ten minutes, because it hangs or clients stall all its workers. Ironic keeps its database.
 func (c Config) httpd() corev1.Container {
 	container := c.ironicContainer("httpd", "20m", "64Mi", "/bin/runhttpd")
 	container.Env = append(container.Env, corev1.EnvVar{Name: "IRONIC_HTTPD_LOGLEVEL", Value: "warn"})
-	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: loopback, Port: port(c.Ports.Image)}}
-	container.ReadinessProbe = every(10, 3, 5, listens)
-	container.LivenessProbe = every(30, 6, 5, listens)
+	// The script of the image writes this file before it starts the web server.
+	serves := httpGet("/inspector.ipxe", c.Ports.Image, corev1.URISchemeHTTP)
+	container.ReadinessProbe = every(10, 3, 5, serves)
+	container.LivenessProbe = every(30, 20, 10, serves)
 	return container
 }
 

@@ -128,13 +128,8 @@ func TestTableHasTheProbesOfThePods(t *testing.T) {
 			if probe == nil {
 				continue
 			}
-			text := ""
-			if get := probe.HTTPGet; get != nil {
-				text = fmt.Sprintf("%s://%s:%s%s", strings.ToLower(string(get.Scheme)), get.Host, ports[get.Port.IntVal], get.Path)
-			}
-			if tcp := probe.TCPSocket; tcp != nil {
-				text = fmt.Sprintf("%s:%s", tcp.Host, ports[tcp.Port.IntVal])
-			}
+			get := probe.HTTPGet
+			text := fmt.Sprintf("%s://%s:%s%s", strings.ToLower(string(get.Scheme)), get.Host, ports[get.Port.IntVal], get.Path)
 			if !slices.Contains(listed, text) {
 				t.Errorf("docs/ironic-endpoint.md has no row for probe %q of container %s", text, container.Name)
 			}

@@ -180,6 +180,45 @@ func socketOfTheImage(image source) {
 	}
 }
 
+// TestProbeOfTheImage expects that the script of the web server writes the file that the kubelet requests into the folder
+// that the web server serves on the image port, unless it has a certificate for iPXE, which no pod has.
+func TestProbeOfTheImage(t *testing.T) {
+	upstream(t, func(image source) {
+		pods, err := ironic.Pods(full())
+		if err != nil {
+			image.t.Fatal(err)
+		}
+		containers := pods[1].Spec.Containers
+		httpd := containers[slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "httpd" })]
+		get := httpd.LivenessProbe.HTTPGet
+		for file, texts := range map[string][]string{
+			"scripts/runhttpd": {"render_j2_config /templates/inspector.ipxe.j2 /shared/html" + get.Path + "\n"},
+			"scripts/tls-common.sh": {
+				"export IPXE_CERT_FILE=/certs/ipxe/tls.crt\n", `if [[ -f "$IPXE_CERT_FILE" ]]; then` + "\n"},
+			"ironic-config/httpd.conf.j2": {`DocumentRoot "/shared/html"`, `<Directory "/shared/html">
+{%- if env.IPXE_TLS_SETUP | lower == "true" %}
+    Options Indexes FollowSymLinks
+    Require all denied
+{%- else %}
+    Options Indexes FollowSymLinks
+    Require all granted
+{%- endif %}
+</Directory>`},
+		} {
+			for _, text := range texts {
+				if !strings.Contains(image.read(file), text) {
+					image.t.Errorf("%s lacks %q", file, text)
+				}
+			}
+		}
+		for _, container := range bothSides(image.t, full()) {
+			if command := strings.Join(container.Command, " "); strings.Contains(command, "/certs/ipxe") {
+				image.t.Errorf("container %s has a certificate for iPXE: %s", container.Name, command)
+			}
+		}
+	})
+}
+
 // TestAuthoritiesOfTheImage expects that Ironic of the image verifies BMCs with all files of a folder, and image
 // servers with the file that a variable names.
 func TestAuthoritiesOfTheImage(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -208,6 +210,22 @@ func (c *container) stop() bool {
 func (c *container) kill() {
 	_ = c.command.Process.Kill()
 	<-c.done
+}
+
+// signalAll sends a signal to the first process of a container and its children.
+func (c *container) signalAll(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	first := c.command.Process.Pid
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", first, first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range append(strings.Fields(string(children)), strconv.Itoa(first)) {
+		number, err := strconv.Atoi(pid)
+		if err := errors.Join(err, syscall.Kill(number, signal)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // newCommand returns the first process of a container.

@@ -245,7 +245,7 @@ func TestPods(t *testing.T) {
 	w.prepare(t)
 	w.vip.start(t, "guard")
 	logs := w.start(t, "ramdisk-logs")
-	w.start(t, "httpd")
+	httpd := w.start(t, "httpd")
 	started := time.Now()
 	conductorRuns := w.start(t, "ironic")
 	wait(t, "Ironic is healthy", func() error { return w.prober.Check(t.Context()) })
@@ -255,6 +255,7 @@ func TestPods(t *testing.T) {
 	t.Run("access of clients", w.testAccess)
 	t.Run("another authority", w.testAuthority)
 	t.Run("images", w.testImages)
+	t.Run("probes of the web server", func(t *testing.T) { w.testProbes(t, httpd) })
 	t.Run("logs of a ramdisk", func(t *testing.T) { w.testLogs(t, logs) })
 	t.Run("addresses for hosts", func(t *testing.T) { testDHCP(t, images) })
 	t.Run("the term of the database", func(t *testing.T) { w.testTerm(t, conductorRuns) })
@@ -371,6 +372,43 @@ func (w *world) testImages(t *testing.T) {
 			t.Errorf("GET %s: got %d, want %d", url, got, want)
 		}
 	}
+}
+
+// testProbes requires that the probes of the web server succeed. While its processes are stopped, the kernel accepts
+// connections, and the liveness probe must fail.
+func (w *world) testProbes(t *testing.T, httpd *container) {
+	t.Helper()
+	index := slices.IndexFunc(w.spec.Containers, func(c corev1.Container) bool { return c.Name == "httpd" })
+	liveness, readiness := w.spec.Containers[index].LivenessProbe, w.spec.Containers[index].ReadinessProbe
+	for _, probe := range []*corev1.Probe{liveness, readiness} {
+		if err := w.succeeds(t.Context(), probe); err != nil {
+			t.Errorf("the web server serves files: %v", err)
+		}
+	}
+	httpd.signalAll(t, syscall.SIGSTOP)
+	defer httpd.signalAll(t, syscall.SIGCONT)
+	if err := w.succeeds(t.Context(), liveness); err == nil {
+		t.Error("the liveness probe succeeds with a stopped web server")
+	}
+}
+
+// succeeds does what the kubelet does with a probe that is an HTTP request.
+func (w *world) succeeds(ctx context.Context, probe *corev1.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(probe.TimeoutSeconds)*time.Second)
+	defer cancel()
+	url := "http://" + net.JoinHostPort(probe.HTTPGet.Host, probe.HTTPGet.Port.String()) + probe.HTTPGet.Path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode < 200 || response.StatusCode >= 400 {
+		err = fmt.Errorf("GET %s: got %s", url, response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
 }
 
 func (w *world) testLogs(t *testing.T, logs *container) {

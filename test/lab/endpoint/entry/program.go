@@ -55,10 +55,13 @@ func runIronic(ctx context.Context, getenv func(string) string) error {
 	return become(ironicProgram, "--config-file", ironicConfigFile)
 }
 
-// runHTTPD executes the web server.
+// runHTTPD writes the file that the kubelet requests, and executes the web server.
 func runHTTPD(getenv func(string) string) error {
 	if err := prepare(getenv, httpdConfigFile, RenderHTTPD); err != nil {
 		return fmt.Errorf("configuring the web server: %w", err)
+	}
+	if err := os.WriteFile(sharedFolder+"/html/inspector.ipxe", []byte("#!ipxe\n"), 0o644); err != nil {
+		return fmt.Errorf("writing the script of the inspection: %w", err)
 	}
 	return become(httpdProgram, "-f", httpdConfigFile, "-D", "FOREGROUND")
 }
