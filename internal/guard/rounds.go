@@ -95,15 +95,18 @@ func (g *guard) checkIronic(ctx context.Context, settings vip.NodeSettings) {
 	}
 }
 
-// reportWebServer reports whether the web server of Ironic answered at the last check in which Ironic answered.
+// reportWebServer reports whether the web server of Ironic answered at the last check that Ironic did not fail.
 func (g *guard) reportWebServer(err error) {
-	if err != nil && health.PartOf(err) != health.WebServer {
+	reason := ""
+	switch part := health.PartOf(err); {
+	case part == health.WebServer:
+		reason = health.ReasonOf(err)
+	case err != nil && part != health.Files:
 		return
 	}
-	reason := health.ReasonOf(err)
-	g.facts.webServer.Set(asNumber(err == nil))
+	g.facts.webServer.Set(asNumber(reason == ""))
 	if reason != g.webServer {
-		g.log.Info("The web server of Ironic", "answers", err == nil, "reason", reason, "error", err)
+		g.log.Info("The web server of Ironic", "answers", reason == "", "reason", reason, "error", err)
 		g.webServer = reason
 	}
 }

@@ -184,6 +184,9 @@ func TestWebServerMetric(t *testing.T) {
 		{"no check has shown the web server", &health.Failure{Reason: "Refused", Cause: errors.New("no"), Part: health.Ironic}, "1"},
 		{"the web server failed", &health.Failure{Reason: "Refused", Cause: errors.New("no"), Part: health.WebServer}, "0"},
 		{"it failed before", &health.Failure{Reason: "Slow", Cause: errors.New("no"), Part: health.Ironic}, "0"},
+		{"a slow Ironic does not show it", &health.Failure{Reason: "Slow", Cause: errors.New("no"), Part: health.Node}, "0"},
+		{"it shows a certificate", &health.Failure{Reason: "CertificateExpired", Cause: errors.New("no"), Part: health.Files}, "1"},
+		{"it breaks", &health.Failure{Reason: "Broken", Cause: errors.New("no"), Part: health.WebServer}, "0"},
 		{"the web server answers", nil, "1"},
 	} {
 		g.reportWebServer(test.err)

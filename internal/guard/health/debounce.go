@@ -31,10 +31,12 @@ const WebServerPatience = 10 * time.Minute
 //	web server alone, slow    never                               after SlowPatience
 //	web server alone, else    after WebServerPatience + Patience  after downAfter checks in a row
 //
-// With the VIP, a fall ends the database of Ironic. A slow web server accepts connections: too many clients use it, and
-// they would follow the VIP to the next holder and end its database too. A web server that refuses connections has
-// ended. The kubelet starts it again. If the kubelet cannot, the API stays away on this node only, so that an empty
-// database on another node is better.
+// A web server that is slow because Ironic is slow counts as a slow Ironic.
+//
+// With the VIP, a fall ends the database of Ironic. A slow web server accepts connections. Either it hangs, and the
+// kubelet restarts it, or too many clients use it, and they would follow the VIP to the next holder and end its
+// database too. A web server that refuses connections has ended. The kubelet starts it again. If the kubelet cannot,
+// the API stays away on this node only, so that an empty database on another node is better.
 type Debounce struct {
 	well bool
 	// good counts the consecutive successful checks, bad the failed ones since the last success. Slow ones are neither.

@@ -27,14 +27,17 @@ type Part int
 
 // Parts of a node.
 const (
-	// Node stands for the network, the certificate and the images.
+	// Node stands for the network, and for an Ironic that answers, but too slowly for clients of its web server.
 	Node Part = iota
 
 	// Ironic is Ironic itself, past its web server.
 	Ironic
 
-	// WebServer is the web server alone: Ironic has answered, and the certificate and the images are in order.
+	// WebServer is the web server alone: Ironic has answered fast, and the certificate and the images are in order.
 	WebServer
+
+	// Files stands for the certificate and the images. The web server has answered.
+	Files
 )
 
 // Error implements error.
@@ -76,7 +79,7 @@ func behind(err error) Part {
 	case slow, refused, broken, apiStatus:
 		return WebServer
 	default:
-		return Node
+		return Files
 	}
 }
 

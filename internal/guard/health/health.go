@@ -24,6 +24,10 @@ import (
 // would start with an empty database, often on a node that is as busy. Two such checks take less time than Patience.
 const Timeout = 4500 * time.Millisecond
 
+// slowIronic is the limit of an Ironic that answers fast. It leaves the web server, which asks Ironic again, twice as
+// much time.
+const slowIronic = Timeout / 3
+
 // Interval is the time between the starts of two checks.
 const Interval = time.Second
 
@@ -111,7 +115,7 @@ func (p *Prober) Check(ctx context.Context) error {
 	if p.unread = p.trust.follow(p.Target.Authority); len(p.trust.now) == 0 {
 		return &Failure{Reason: "NoAuthority", Cause: p.unread}
 	}
-	client := p.client()
+	client, began := p.client(), time.Now()
 	body, _, err := get(ctx, client, "http://"+ironicHost+"/v1/drivers")
 	if err == nil {
 		err = judgeDrivers(body, p.Target.Conductor)
@@ -119,10 +123,18 @@ func (p *Prober) Check(ctx context.Context) error {
 	if err != nil {
 		return &Failure{ReasonOf(err), err, Ironic}
 	}
-	if err := p.checkWebServer(ctx, client); err != nil {
+	took := time.Since(began)
+	err = p.checkWebServer(ctx, client)
+	switch {
+	case err == nil:
+		return nil
+	case IsSlow(err) && took > slowIronic:
+		err = fmt.Errorf("the Ironic of this node took %s to answer on its socket, so that a check with its web server "+
+			"takes longer than %s: %w", took.Round(time.Millisecond), Timeout, err)
+		return &Failure{slow, err, Node}
+	default:
 		return &Failure{ReasonOf(err), err, behind(err)}
 	}
-	return nil
 }
 
 // checkWebServer requests what hosts do.

@@ -53,6 +53,9 @@ type ironic struct {
 	webGone    bool
 	imagesGone bool
 
+	// imageDelay is the time that the web server takes for an image.
+	imageDelay time.Duration
+
 	// webWorkers is the maximum number of connections of the web server. Zero means no limit.
 	webWorkers int
 
@@ -136,8 +139,8 @@ func TestPartOf(t *testing.T) {
 		"no web server":   {ironic{webGone: true}, health.WebServer},
 		"error":           {ironic{webStatus: 503}, health.WebServer},
 		"no image server": {ironic{imagesGone: true}, health.WebServer},
-		"no ramdisk":      {ironic{images: map[string]int{"ramdisk": 404}}, health.Node},
-		"old certificate": {ironic{certificate: outdated}, health.Node},
+		"no ramdisk":      {ironic{images: map[string]int{"ramdisk": 404}}, health.Files},
+		"old certificate": {ironic{certificate: outdated}, health.Files},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +148,50 @@ func TestPartOf(t *testing.T) {
 			err := prober.Check(t.Context())
 			if got := health.PartOf(err); got != test.want {
 				t.Errorf("got %d, want %d, for %v", got, test.want, err)
+			}
+		})
+	}
+}
+
+// TestSlowIronic has an Ironic that takes so long for each request that its socket answers in time, and its web server,
+// which asks the same Ironic, does not. The check does not blame the web server, so the holder loses the VIP. It blames
+// the web server if Ironic answers fast.
+func TestSlowIronic(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		in   ironic
+		part health.Part
+		// falls is when the holder loses the VIP. Zero means never.
+		falls time.Duration
+	}{
+		"each request takes a little more than half of the limit": {
+			ironic{delay: health.Timeout/2 + 100*time.Millisecond}, health.Node, health.Patience},
+		"each request takes almost the limit": {
+			ironic{delay: health.Timeout - 500*time.Millisecond}, health.Node, health.Patience},
+		"it and the images take almost half of the limit": {
+			ironic{delay: health.Timeout/2 - 400*time.Millisecond, imageDelay: time.Second}, health.Node, health.Patience},
+		"the images alone do not arrive": {
+			ironic{delay: time.Second, imageDelay: health.Timeout}, health.WebServer, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prober, _ := newProber(t, test.in)
+			err := prober.Check(t.Context())
+			if !health.IsSlow(err) || health.PartOf(err) != test.part {
+				t.Fatalf("the part %d is %q: %v", health.PartOf(err), health.ReasonOf(err), err)
+			}
+			if says := strings.HasPrefix(err.Error(), "the Ironic of this node took "); says != (test.part == health.Node) {
+				t.Errorf("the error is %q", err)
+			}
+			start := time.Now()
+			var debounce health.Debounce
+			debounce.Resume(start)
+			var after time.Duration
+			for after < time.Hour && debounce.Add(err, start.Add(after), true) {
+				after += health.Interval
+			}
+			if after != test.falls && test.falls != 0 || test.falls == 0 && after < time.Hour {
+				t.Errorf("the holder loses the VIP after %s, want %s", after, test.falls)
 			}
 		})
 	}
@@ -352,8 +399,8 @@ func TestWebServerAlone(t *testing.T) {
 		"holder, restarts": {
 			"clients keep it busy, and the kubelet restarts it now and then", health.WebServer, []string{"Refused", "Refused", "Slow"}, true, 0},
 		"holder, slow Ironic":  {"Ironic fails for too long", health.Ironic, []string{"Slow"}, true, health.Patience},
-		"holder, certificate":  {"clients refuse it", health.Node, []string{"CertificateExpired"}, true, health.Patience},
-		"holder, missing file": {"hosts cannot boot", health.Node, []string{"ImageMissing"}, true, health.Patience},
+		"holder, certificate":  {"clients refuse it", health.Files, []string{"CertificateExpired"}, true, health.Patience},
+		"holder, missing file": {"hosts cannot boot", health.Files, []string{"ImageMissing"}, true, health.Patience},
 		"standby, refused":     {"it has no database", health.WebServer, []string{"Refused"}, false, health.Interval},
 		"standby, slow":        {"it has no database", health.WebServer, []string{"Slow"}, false, health.SlowPatience},
 	} {
@@ -401,13 +448,14 @@ func (in ironic) api(released <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		<-time.After(in.delay)
 		switch {
-		case request.URL.Path != "/v1/drivers":
-			writer.WriteHeader(http.StatusTeapot)
 		case in.slow:
 			select {
 			case <-released:
 			case <-request.Context().Done():
 			}
+		case request.URL.Path == "/v1":
+		case request.URL.Path != "/v1/drivers":
+			writer.WriteHeader(http.StatusTeapot)
 		case in.status != 0:
 			writer.Header().Set("Location", "/v1/drivers?again")
 			writer.WriteHeader(in.status)
@@ -422,14 +470,16 @@ func (in ironic) api(released <-chan struct{}) http.Handler {
 	})
 }
 
-// webServer is the web server in front of Ironic, which requires no password for one path.
-func (in ironic) webServer() http.Handler {
+// webServer is the web server in front of Ironic. It requires no password for one path, which it requests from Ironic.
+func (in ironic) webServer(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		switch {
 		case request.URL.Path != "/v1":
 			writer.WriteHeader(http.StatusUnauthorized)
 		case in.webStatus != 0:
 			writer.WriteHeader(in.webStatus)
+		default:
+			api.ServeHTTP(writer, request)
 		}
 	})
 }
@@ -437,6 +487,7 @@ func (in ironic) webServer() http.Handler {
 // imageServer serves kernel and ramdisk.
 func (in ironic) imageServer() http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		<-time.After(in.imageDelay)
 		image := strings.TrimPrefix(request.URL.Path, "/images/")
 		status := in.images[image]
 		if in.serve != nil {
@@ -469,7 +520,7 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 	_ = api.Listener.Close()
 	api.Listener = listener
 	api.Start()
-	web := httptest.NewUnstartedServer(in.webServer())
+	web := httptest.NewUnstartedServer(in.webServer(api.Config.Handler))
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	web.Config.ErrorLog = nil
 	if in.webWorkers > 0 {
