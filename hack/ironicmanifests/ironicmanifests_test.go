@@ -18,6 +18,9 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
+// documentName is the document about the values and components.
+const documentName = "docs/ironic-endpoint.md"
+
 func root(t *testing.T) string {
 	t.Helper()
 	root, err := binaries.Root()
@@ -28,11 +31,11 @@ func root(t *testing.T) string {
 }
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	files, err := generated(root(t))
+	files, err := generated()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := generated(root(t))
+	again, err := generated()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,5 @@
 // Command ironicmanifests writes the rendered part of config/ironic: the Deployment of the management side, as a base
-// and components of kustomize, and the replacements for the values of config/ironic/values/values.env. It also updates
-// the rendered files in docs/ironic-endpoint.md.
+// and components of kustomize, and the replacements for the values of config/ironic/values/values.env.
 //
 // Without a command it writes these files. Users run three commands:
 //
@@ -59,7 +58,7 @@ func run(arguments []string, output io.Writer) error {
 
 // generate writes every generated file that changed, and prints its name.
 func generate(root string, output io.Writer) error {
-	files, err := generated(root)
+	files, err := generated()
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func generate(root string, output io.Writer) error {
 }
 
 // generated returns the content of all generated files by their paths in the checkout.
-func generated(root string) (map[string][]byte, error) {
+func generated() (map[string][]byte, error) {
 	made, err := render()
 	if err != nil {
 		return nil, err
@@ -92,10 +91,5 @@ func generated(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := made.files(other)
-	if err != nil {
-		return nil, err
-	}
-	files[documentName], err = document(root)
-	return files, err
+	return made.files(other)
 }
