@@ -27,15 +27,20 @@ func clusterctl(t *testing.T, environment []string, arguments ...string) (string
 	return string(output), err
 }
 
-// settingsFile writes clusterctl.yaml as the installation does.
-func settingsFile(t *testing.T) string {
+// settings returns the file clusterctl.yaml that the installation writes.
+func settings(t *testing.T) string {
 	t.Helper()
-	text := settings.FindStringSubmatch(read(t, installation))
+	text := regexp.MustCompile(`(?ms)^cat > clusterctl\.yaml <<END\n(.*?)^END$`).FindStringSubmatch(read(t, installation))
 	if text == nil {
 		t.Fatalf("%s does not write clusterctl.yaml", installation)
 	}
+	return text[1]
+}
+
+func settingsFile(t *testing.T) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "clusterctl.yaml")
-	if err := os.WriteFile(path, []byte(text[1]), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(settings(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -76,8 +81,8 @@ func TestTheSettingsFillInTheFlavour(t *testing.T) {
 	if err != nil {
 		t.Fatalf("clusterctl generate yaml: %v\n%s", err, output)
 	}
-	values, err := clusterctlSettings(read(t, installation))
-	if err != nil {
+	var values map[string]any
+	if err := yaml.UnmarshalStrict([]byte(settings(t)), &values); err != nil {
 		t.Fatal(err)
 	}
 	known := read(t, "templates/cluster-template-ironic.yaml")
@@ -197,8 +202,8 @@ func TestNodeImageHasTheProgramsOfFlavours(t *testing.T) {
 	}
 	// image-builder installs the first four.
 	installed := append([]string{"containerd", "kubelet", "kubeadm", "curl"}, strings.Fields(variables["extra_debs"])...)
-	values, err := clusterctlSettings(page)
-	if err != nil {
+	var values map[string]any
+	if err := yaml.UnmarshalStrict([]byte(settings(t)), &values); err != nil {
 		t.Fatal(err)
 	}
 	wanted := []string{"kubeadm"}
