@@ -27,13 +27,9 @@ func elsewhere() map[string]string {
 
 // generatedParts returns the content of every generated part by its name.
 func generatedParts(root string) (map[string]string, error) {
-	reasons, err := machineReasons(root)
-	if err != nil {
-		return nil, err
-	}
 	parts := map[string]string{
-		"flags": flagTable(), "reasons metal3machines": reasons, "failures": failureTable(), "phases": phaseDiagram(),
-		"codes": codeTable(), "options": optionTable(),
+		"flags": flagTable(), "failures": failureTable(), "phases": phaseDiagram(), "codes": codeTable(),
+		"options": optionTable(),
 	}
 	repeated, err := installationParts(root)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command docs writes the generated parts of the documents: the fields of every kind from the CRDs, the flags from the
-// manager, the reasons of machines from the table for troubleshooting, the failures of a pivot and the phases of a host
-// from the decision tables, and the commands of the installation for the runbook. Its tests require that these parts
-// are current, and that the written text agrees with the code: reasons, metrics, examples, commands and links.
+// manager, the failures of a pivot and the phases of a host from the decision tables, and the commands of the
+// installation for the runbook. Its tests require that these parts are current, and that the written text agrees with
+// the code: reasons, metrics, examples, commands and links.
 //
 // A generated part is between two comments in a Markdown file. The program does not change text outside of them, and
 // returns an error for an unknown part. It documents the stored version only: a warning leads users of the older

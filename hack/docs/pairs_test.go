@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +216,45 @@ func (p *stagePackage) follow(condition, name string, seen sets.Set[string]) {
 	if slices.ContainsFunc(p.functions[name], returnsOutcome) {
 		p.outcomesOf(condition, name, seen)
 	}
+}
+
+// allKinds are the kinds of a condition in a row that is about all kinds.
+const allKinds = "all kinds"
+
+// conditionCell is a condition in the first column. The kinds behind it are also those of the conditions before it.
+var conditionCell = regexp.MustCompile("`(\\w+)`(?: \\(([^)]*)\\))?")
+
+// conditionsOf returns the kinds of each condition in the first column of a row.
+func conditionsOf(cell string) []rowCondition {
+	var found []rowCondition
+	kinds := allKinds
+	for _, match := range slices.Backward(conditionCell.FindAllStringSubmatch(cell, -1)) {
+		kinds = cmp.Or(match[2], kinds)
+		found = append(found, rowCondition{match[1], strings.Split(kinds, ", ")})
+	}
+	return found
+}
+
+// rowCondition is a condition in a row of the table.
+type rowCondition struct {
+	name  string
+	kinds []string
+}
+
+// isOf returns true if the row is about this condition of a kind.
+func (c rowCondition) isOf(kind string) bool {
+	return slices.Contains(c.kinds, kind) || slices.Contains(c.kinds, allKinds)
+}
+
+// reasonRows returns the rows of the tables with four columns of a page.
+func reasonRows(page string) [][]string {
+	var rows [][]string
+	for line := range strings.Lines(page) {
+		if row := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | "); len(row) == 4 {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // isExplained returns true if a row of the table has the pair.
