@@ -14,17 +14,28 @@ import (
 // clusterIDDigits is the length of a generated clusterID.
 const clusterIDDigits = 8
 
-// Answer is the kind of answer of an endpoint. The values are those of the prober.
+// Answer is the kind of answer of an endpoint.
 type Answer string
 
 // Values of Answer.
 const (
-	Answers      Answer = "Answers"
-	Unreachable  Answer = "Unreachable"
-	Untrusted    Answer = "Untrusted"
+	// Answers means that an Ironic answered all requests.
+	Answers Answer = "Answers"
+
+	// Unreachable means that no node holds the VIP, or that Ironic of the VIP holder does not run yet.
+	Unreachable Answer = "Unreachable"
+
+	// Untrusted means that the certificate is of another authority, for another address, or out of its time.
+	Untrusted Answer = "Untrusted"
+
+	// Unauthorized means that the credentials were refused.
 	Unauthorized Answer = "Unauthorized"
-	Broken       Answer = "Broken"
-	Unsupported  Answer = "Unsupported"
+
+	// Broken means that the server does not answer like Ironic.
+	Broken Answer = "Broken"
+
+	// Unsupported means that the Ironic is too old.
+	Unsupported Answer = "Unsupported"
 )
 
 // Sighting is the result of a probe of an endpoint.

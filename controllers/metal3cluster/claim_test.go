@@ -200,7 +200,7 @@ func TestAPendingClaimNamesWhatItWaitsFor(t *testing.T) {
 // answered sets the result of an earlier probe of the endpoint: the own Ironic answers.
 func answered(r *Reconciler, infra *infrav1.Metal3Cluster) {
 	target := endpointTarget{Endpoint: ironicapi.Endpoint{URL: "https://[2001:db8::2]:6385/v1/"}}
-	seen := endpointResult{Observation: ironicapi.Observation{Answer: ironicapi.Answers, Conductors: []string{"c1-m"}}}
+	seen := endpointResult{Observation: ironicapi.Observation{Answer: pivot.Answers, Conductors: []string{"c1-m"}}}
 	r.Endpoints.targets[client.ObjectKeyFromObject(infra)] = &probed[endpointTarget, endpointResult]{
 		target: target, result: &seen,
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
@@ -33,7 +34,7 @@ func ProbeIronic(
 ) ironicapi.Observation {
 	client, err := ironicapi.New(endpoint)
 	if err != nil {
-		return ironicapi.Observation{Answer: ironicapi.Broken, Detail: err.Error()}
+		return ironicapi.Observation{Answer: pivot.Broken, Detail: err.Error()}
 	}
 	return client.Observe(ctx, last)
 }

@@ -160,7 +160,7 @@ func (r *Reconciler) checkIronic(_ context.Context, s *scope) (outcome.Outcome, 
 		ClusterID: s.infra.Spec.Ironic.ClusterID, Address: address, Hosts: s.hosts,
 		ControlPlane: s.controlPlane, Incomplete: s.nodesMissing, Before: s.holder,
 	}, pivot.Sighting{
-		Answer: pivot.Answer(seen.Answer), Detail: seen.Detail, Conductors: seen.Conductors, Terms: seen.Terms,
+		Answer: seen.Answer, Detail: seen.Detail, Conductors: seen.Conductors, Terms: seen.Terms,
 		Nodes: seen.Nodes,
 	})
 	s.verdict = &verdict

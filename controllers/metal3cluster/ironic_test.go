@@ -66,7 +66,7 @@ func (disconnected) Read(context.Context, types.NamespacedName, string) (workloa
 }
 
 func unreachable(context.Context, ironicapi.Endpoint, *ironicapi.Observation) ironicapi.Observation {
-	return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "no answer"}
+	return ironicapi.Observation{Answer: pivot.Unreachable, Detail: "no answer"}
 }
 
 func withEndpoint(infra *infrav1.Metal3Cluster) {

@@ -35,7 +35,7 @@ func probes(t *testing.T, test func(a *probeCounter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := &probeCounter{stuck: map[string]bool{}, count: map[string]int{}, full: map[string]int{}}
-		a.answer = ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: "no answer"}
+		a.answer = ironicapi.Observation{Answer: pivot.Unreachable, Detail: "no answer"}
 		a.EndpointProber = NewEndpointProber(func(
 			ctx context.Context, endpoint ironicapi.Endpoint, last *ironicapi.Observation,
 		) ironicapi.Observation {
@@ -48,7 +48,7 @@ func probes(t *testing.T, test func(a *probeCounter)) {
 			a.mutex.Unlock()
 			if isStuck {
 				<-ctx.Done()
-				return ironicapi.Observation{Answer: ironicapi.Unreachable, Detail: ctx.Err().Error()}
+				return ironicapi.Observation{Answer: pivot.Unreachable, Detail: ctx.Err().Error()}
 			}
 			return answer
 		}, clock.RealClock{}, time.Second)
@@ -158,7 +158,7 @@ func TestOnlyChangesEnqueueAMetal3Cluster(t *testing.T) {
 		if diff := cmp.Diff([]string{"a"}, a.enqueued()); diff != "" {
 			t.Errorf("the first result: -want +got:\n%s", diff)
 		}
-		a.change(func() { a.answer = ironicapi.Observation{Answer: ironicapi.Answers} })
+		a.change(func() { a.answer = ironicapi.Observation{Answer: pivot.Answers} })
 		pass(10)
 		if diff := cmp.Diff([]string{"a"}, a.enqueued()); diff != "" {
 			t.Errorf("another result: -want +got:\n%s", diff)
@@ -179,7 +179,7 @@ func TestAHangingTargetDelaysNoOther(t *testing.T) {
 			t.Error("got another number of probes")
 		}
 		pass(3)
-		if seen, known := a.track("a", "hangs", false); !known || seen.Answer != ironicapi.Unreachable {
+		if seen, known := a.track("a", "hangs", false); !known || seen.Answer != pivot.Unreachable {
 			t.Errorf("the probe has no limit: %+v, %t", seen, known)
 		}
 	})
@@ -373,20 +373,7 @@ func TestSupersededArmsNothing(t *testing.T) {
 func TestAnIncompleteEndpointIsNoIronic(t *testing.T) {
 	seen := ProbeIronic(
 		context.Background(), ironicapi.Endpoint{URL: "https://192.0.2.2:6385/v1/", Password: "do-not-tell"}, nil)
-	if seen.Answer != ironicapi.Broken || seen.Detail == "" {
+	if seen.Answer != pivot.Broken || seen.Detail == "" {
 		t.Errorf("got %+v", seen)
-	}
-}
-
-// TestAnswersAreTheSameOnBothFloors compares the kinds of pivot.Judge with those of the client.
-func TestAnswersAreTheSameOnBothFloors(t *testing.T) {
-	pairs := map[ironicapi.Answer]pivot.Answer{
-		ironicapi.Answers: pivot.Answers, ironicapi.Unreachable: pivot.Unreachable, ironicapi.Untrusted: pivot.Untrusted,
-		ironicapi.Unauthorized: pivot.Unauthorized, ironicapi.Broken: pivot.Broken, ironicapi.Unsupported: pivot.Unsupported,
-	}
-	for sent, known := range pairs {
-		if string(sent) != string(known) {
-			t.Errorf("the client uses %q, pivot knows %q", sent, known)
-		}
 	}
 }

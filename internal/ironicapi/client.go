@@ -15,6 +15,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // MinimumVersion is the oldest supported version of the API of Ironic, and the version of requests. BMO has the same
@@ -122,7 +124,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if err != nil {
 		return failed(err)
 	}
-	if last != nil && last.Answer == Answers && slices.Equal(last.Conductors, live) {
+	if last != nil && last.Answer == pivot.Answers && slices.Equal(last.Conductors, live) {
 		return *last
 	}
 	versions, err := utils.GetSupportedMicroversions(ctx, c.service)
@@ -132,7 +134,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	newest := fmt.Sprintf("%d.%d", versions.MaxMajor, versions.MaxMinor)
 	if supported, err := versions.IsSupported(MinimumVersion); err != nil || !supported {
 		return Observation{
-			Answer: Unsupported, Version: newest,
+			Answer: pivot.Unsupported, Version: newest,
 			Detail: fmt.Sprintf("the server supports versions up to %s, required is %s", newest, MinimumVersion),
 		}
 	}
@@ -144,7 +146,7 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if err != nil {
 		return failed(err)
 	}
-	return Observation{Answer: Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known, IDs: ids}
+	return Observation{Answer: pivot.Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known, IDs: ids}
 }
 
 // conductors returns the sorted names of the conductors with drivers.

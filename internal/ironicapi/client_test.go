@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/ironicapi"
 )
 
@@ -135,13 +136,13 @@ func observe(t *testing.T, endpoint ironicapi.Endpoint) ironicapi.Observation {
 
 func TestObserve(t *testing.T) {
 	good := ironicapi.Observation{
-		Answer: ironicapi.Answers, Version: "1.96", Conductors: []string{"c1-a", "c1-b"},
+		Answer: pivot.Answers, Version: "1.96", Conductors: []string{"c1-a", "c1-b"},
 		Nodes: map[string]string{"metal3~host-0": "active"}, IDs: map[string]string{"metal3~host-0": "1"},
 		Terms: map[string]string{"c1-a": "2026-01-02T03:04:05Z"},
 	}
 	hidden := good
 	hidden.Terms = nil
-	only := func(answer ironicapi.Answer) ironicapi.Observation { return ironicapi.Observation{Answer: answer} }
+	only := func(answer pivot.Answer) ironicapi.Observation { return ironicapi.Observation{Answer: answer} }
 	cases := map[string]struct {
 		reason      string
 		ironic      func(*fake)
@@ -155,7 +156,7 @@ func TestObserve(t *testing.T) {
 			ironic: func(f *fake) {
 				f.drivers, f.nodes, f.conductors = say(`{"drivers":[]}`), say(`{"nodes":[]}`), say(`{"conductors":[]}`)
 			},
-			want: ironicapi.Observation{Answer: ironicapi.Answers, Version: "1.96", Nodes: map[string]string{}, IDs: map[string]string{}},
+			want: ironicapi.Observation{Answer: pivot.Answers, Version: "1.96", Nodes: map[string]string{}, IDs: map[string]string{}},
 		},
 		"OldestSupported": {
 			reason: "BMO requires this version",
@@ -163,7 +164,7 @@ func TestObserve(t *testing.T) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.89"}}`)
 			},
 			want: ironicapi.Observation{
-				Answer: ironicapi.Answers, Version: "1.89", Conductors: good.Conductors, Nodes: good.Nodes, IDs: good.IDs,
+				Answer: pivot.Answers, Version: "1.89", Conductors: good.Conductors, Nodes: good.Nodes, IDs: good.IDs,
 				Terms: good.Terms,
 			},
 		},
@@ -177,38 +178,38 @@ func TestObserve(t *testing.T) {
 		},
 		"ConductorsBroken": {
 			reason: "an error of any request counts",
-			ironic: func(f *fake) { f.conductors = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
+			ironic: func(f *fake) { f.conductors = status(http.StatusInternalServerError) }, want: only(pivot.Broken),
 		},
 		"TooOld": {
 			reason: "BMO does not support it",
 			ironic: func(f *fake) {
 				f.versions = say(`{"version":{"id":"v1","status":"CURRENT","min_version":"1.1","version":"1.88"}}`)
 			},
-			want: ironicapi.Observation{Answer: ironicapi.Unsupported, Version: "1.88"},
+			want: ironicapi.Observation{Answer: pivot.Unsupported, Version: "1.88"},
 		},
 		"WrongPassword": {
 			reason:   "the Ironic of another cluster, or credentials from before a rotation",
-			endpoint: func(e *ironicapi.Endpoint) { e.Password = "old" }, want: only(ironicapi.Unauthorized),
+			endpoint: func(e *ironicapi.Endpoint) { e.Password = "old" }, want: only(pivot.Unauthorized),
 		},
 		"OtherAuthority": {
 			reason:   "another Ironic",
-			endpoint: func(e *ironicapi.Endpoint) { _, e.Authority = identity(t, nil) }, want: only(ironicapi.Untrusted),
+			endpoint: func(e *ironicapi.Endpoint) { _, e.Authority = identity(t, nil) }, want: only(pivot.Untrusted),
 		},
 		"OtherAddress": {
 			reason:      "a certificate for another address",
 			certificate: func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} },
-			want:        only(ironicapi.Untrusted),
+			want:        only(pivot.Untrusted),
 		},
 		"Expired": {
 			reason: "an expired certificate",
 			certificate: func(c *x509.Certificate) {
 				c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 			},
-			want: only(ironicapi.Untrusted),
+			want: only(pivot.Untrusted),
 		},
 		"Refused": {
 			reason:   "no program listens",
-			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(ironicapi.Unreachable),
+			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(pivot.Unreachable),
 		},
 		"Slow": {
 			reason: "no response",
@@ -219,23 +220,23 @@ func TestObserve(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 			},
-			want: only(ironicapi.Unreachable),
+			want: only(pivot.Unreachable),
 		},
 		"ProxyWithoutIronic": {
 			reason: "a web server without a running Ironic",
-			ironic: func(f *fake) { f.drivers = status(http.StatusServiceUnavailable) }, want: only(ironicapi.Unreachable),
+			ironic: func(f *fake) { f.drivers = status(http.StatusServiceUnavailable) }, want: only(pivot.Unreachable),
 		},
 		"Failing": {
 			reason: "an Ironic that fails",
-			ironic: func(f *fake) { f.nodes = status(http.StatusInternalServerError) }, want: only(ironicapi.Broken),
+			ironic: func(f *fake) { f.nodes = status(http.StatusInternalServerError) }, want: only(pivot.Broken),
 		},
-		"Garbage":  {reason: "no JSON", ironic: func(f *fake) { f.drivers = say(`<html>`) }, want: only(ironicapi.Broken)},
-		"Empty":    {reason: "nothing", ironic: func(f *fake) { f.drivers = say(``) }, want: only(ironicapi.Broken)},
-		"NoIronic": {reason: "another API", ironic: func(f *fake) { f.versions = say(`{}`) }, want: only(ironicapi.Broken)},
+		"Garbage":  {reason: "no JSON", ironic: func(f *fake) { f.drivers = say(`<html>`) }, want: only(pivot.Broken)},
+		"Empty":    {reason: "nothing", ironic: func(f *fake) { f.drivers = say(``) }, want: only(pivot.Broken)},
+		"NoIronic": {reason: "another API", ironic: func(f *fake) { f.versions = say(`{}`) }, want: only(pivot.Broken)},
 		"Redirect": {
 			reason: "credentials are not sent to another URL",
 			ironic: func(f *fake) { f.drivers = http.RedirectHandler("/v1/nodes", http.StatusFound).ServeHTTP },
-			want:   only(ironicapi.Broken),
+			want:   only(pivot.Broken),
 		},
 	}
 	for name, tc := range cases {
@@ -256,7 +257,7 @@ func TestObserve(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(ironicapi.Observation{}, "Detail")); diff != "" {
 				t.Errorf("%s: -want +got (%s):\n%s", tc.reason, got.Detail, diff)
 			}
-			if (got.Detail == "") != (got.Answer == ironicapi.Answers) {
+			if (got.Detail == "") != (got.Answer == pivot.Answers) {
 				t.Errorf("%s: the detail of %s is %q", tc.reason, got.Answer, got.Detail)
 			}
 		})
@@ -285,8 +286,8 @@ func TestObserveAgain(t *testing.T) {
 	if seen := client.Observe(t.Context(), &first); len(seen.Nodes) != 0 || !slices.Equal(seen.Conductors, []string{"c1-c"}) {
 		t.Errorf("got %+v after a change of the conductors", seen)
 	}
-	bad := ironicapi.Observation{Answer: ironicapi.Broken}
-	if seen := client.Observe(t.Context(), &bad); seen.Answer != ironicapi.Answers {
+	bad := ironicapi.Observation{Answer: pivot.Broken}
+	if seen := client.Observe(t.Context(), &bad); seen.Answer != pivot.Answers {
 		t.Errorf("Observe repeats a failed observation: %+v", seen)
 	}
 }
@@ -333,8 +334,8 @@ func TestLimits(t *testing.T) {
 			got := observe(t, ironicapi.Endpoint{
 				URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
 			})
-			if got.Answer != ironicapi.Broken || !strings.Contains(got.Detail, tc.want) {
-				t.Errorf("%s: got %s, %q, want %s with %q", tc.reason, got.Answer, got.Detail, ironicapi.Broken, tc.want)
+			if got.Answer != pivot.Broken || !strings.Contains(got.Detail, tc.want) {
+				t.Errorf("%s: got %s, %q, want %s with %q", tc.reason, got.Answer, got.Detail, pivot.Broken, tc.want)
 			}
 		})
 	}

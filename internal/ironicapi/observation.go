@@ -10,37 +10,15 @@ import (
 	"syscall"
 
 	"github.com/gophercloud/gophercloud/v2"
-)
 
-// Answer is the kind of an answer.
-type Answer string
-
-// Values of Answer.
-const (
-	// Answers means that an Ironic answered all requests.
-	Answers Answer = "Answers"
-
-	// Unreachable means that no node holds the VIP, or that Ironic of the VIP holder does not run yet.
-	Unreachable Answer = "Unreachable"
-
-	// Untrusted means that the certificate is of another authority, for another address, or out of its time.
-	Untrusted Answer = "Untrusted"
-
-	// Unauthorized means that the credentials were refused.
-	Unauthorized Answer = "Unauthorized"
-
-	// Broken means that the server does not answer like Ironic.
-	Broken Answer = "Broken"
-
-	// Unsupported means that the Ironic is too old.
-	Unsupported Answer = "Unsupported"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
 
 // Observation is the result of one probe of an endpoint.
 type Observation struct {
 	// Answer is the kind of the answer. Except for Detail, the fields below are set only for Answers, and Version for
 	// Unsupported too.
-	Answer Answer
+	Answer pivot.Answer
 
 	// Detail is the error for users. It contains no time, no counter and no secret.
 	Detail string
@@ -65,7 +43,7 @@ func failed(err error) Observation {
 	return Observation{Answer: answer, Detail: detail}
 }
 
-func classify(err error) (Answer, string) {
+func classify(err error) (pivot.Answer, string) {
 	var (
 		authority x509.UnknownAuthorityError
 		hostname  x509.HostnameError
@@ -75,25 +53,25 @@ func classify(err error) (Answer, string) {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return Untrusted, "its certificate is signed by another authority"
+		return pivot.Untrusted, "its certificate is signed by another authority"
 	case errors.As(err, &hostname):
-		return Untrusted, "its certificate is for another address"
+		return pivot.Untrusted, "its certificate is for another address"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return Untrusted, "its certificate is expired or not valid yet"
+		return pivot.Untrusted, "its certificate is expired or not valid yet"
 	case errors.As(err, &invalid):
-		return Untrusted, "its certificate may not be used for this"
+		return pivot.Untrusted, "its certificate may not be used for this"
 	case errors.As(err, &code):
 		return fromCode(code.Actual)
 	case errors.Is(err, errRedirected):
-		return Broken, errRedirected.Error()
+		return pivot.Broken, errRedirected.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return Unreachable, "the connection was refused: the VIP holder runs no Ironic"
+		return pivot.Unreachable, "the connection was refused: the VIP holder runs no Ironic"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return Unreachable, "no answer in time"
+		return pivot.Unreachable, "no answer in time"
 	case errors.As(err, &network):
-		return Unreachable, "there is no connection"
+		return pivot.Unreachable, "there is no connection"
 	default:
-		return Broken, problemOf(err)
+		return pivot.Broken, problemOf(err)
 	}
 }
 
@@ -110,13 +88,13 @@ func problemOf(err error) string {
 	}
 }
 
-func fromCode(code int) (Answer, string) {
+func fromCode(code int) (pivot.Answer, string) {
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return Unauthorized, "it refuses the credentials"
+		return pivot.Unauthorized, "it refuses the credentials"
 	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway, code == http.StatusGatewayTimeout:
-		return Unreachable, fmt.Sprintf("Ironic behind it does not answer (status %d)", code)
+		return pivot.Unreachable, fmt.Sprintf("Ironic behind it does not answer (status %d)", code)
 	default:
-		return Broken, fmt.Sprintf("it answers with status %d", code)
+		return pivot.Broken, fmt.Sprintf("it answers with status %d", code)
 	}
 }
