@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -172,12 +173,7 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 // because the private key is part of the input.
 func hash(contents map[string][]byte) string {
 	sum := sha256.New()
-	names := make([]string, 0, len(contents))
-	for name := range contents {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
 		// Lengths separate the files in the input of the hash.
 		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(contents[name]), contents[name])
 	}

@@ -68,7 +68,6 @@ type world struct {
 	sweeps bool
 
 	watchFilter string
-	fastTrack   bool
 	workers     int
 }
 
@@ -120,7 +119,6 @@ func (w *world) setup(ctx context.Context, mgr ctrl.Manager, clusters clustercac
 		Live:        mgr.GetAPIReader(),
 		SpecProblem: specProblem,
 		GuardImage:  "registry.example.com/guard:v1",
-		FastTrack:   w.fastTrack,
 
 		SecretInterval: time.Second,
 	}

@@ -56,11 +56,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before := definition.DeepCopy()
-	if definition.Labels == nil {
-		definition.Labels = map[string]string{}
-	}
 	for _, key := range keys {
-		definition.Labels[key] = ""
+		metav1.SetMetaDataLabel(&definition.ObjectMeta, key, "")
 	}
 	switch err := r.Client.Patch(ctx, definition, client.MergeFrom(before)); {
 	case apierrors.IsNotFound(err):

@@ -189,10 +189,7 @@ func (r *Reconciler) label(ctx context.Context, key client.ObjectKey) error {
 			return nil
 		}
 		before := secret.DeepCopy()
-		if secret.Labels == nil {
-			secret.Labels = map[string]string{}
-		}
-		secret.Labels[infrav1.MoveLabel] = ""
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, infrav1.MoveLabel, "")
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, secret, patch); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -247,10 +248,7 @@ func TestReasonsOfHostsAreListedInOrder(t *testing.T) {
 		"paused", "detached", "marked unhealthy", "in error", "externally provisioned", "in use without a consumer",
 		"not available yet",
 	}
-	var declared []string
-	for _, value := range constants(t, "baremetal/host/check.go") {
-		declared = append(declared, value)
-	}
+	declared := slices.Collect(maps.Values(constants(t, "baremetal/host/check.go")))
 	for _, reason := range order {
 		if !slices.Contains(declared, reason) {
 			t.Errorf("baremetal/host has no reason %q", reason)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -229,12 +230,7 @@ func productPackages(t *testing.T) []string {
 			t.Fatal(err)
 		}
 	}
-	packages := make([]string, 0, len(folders))
-	for folder := range folders {
-		packages = append(packages, folder)
-	}
-	slices.Sort(packages)
-	return packages
+	return slices.Sorted(maps.Keys(folders))
 }
 
 func sortFindings(findings []finding) {

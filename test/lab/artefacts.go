@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,10 +40,7 @@ func (l *Lab) CollectArtefacts(ctx context.Context, folder string) error {
 		return err
 	}
 	l.mutex.Lock()
-	var clusters []*Cluster
-	for _, cluster := range l.clusters {
-		clusters = append(clusters, cluster)
-	}
+	clusters := slices.Collect(maps.Values(l.clusters))
 	l.mutex.Unlock()
 	var failures []error
 	for _, cluster := range clusters {
@@ -179,10 +177,5 @@ func (l *Lab) collectOperations(path string) error {
 func (l *Lab) Machines() []string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	names := make([]string, 0, len(l.machines))
-	for name := range l.machines {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(l.machines))
 }

@@ -34,11 +34,7 @@ func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinit
 }
 
 func TestAllKindsAreInstalled(t *testing.T) {
-	var got []string
-	for kind := range definitions(t) {
-		got = append(got, kind)
-	}
-	slices.Sort(got)
+	got := slices.Sorted(maps.Keys(definitions(t)))
 	want := []string{
 		"Metal3Cluster", "Metal3ClusterTemplate", "Metal3Data", "Metal3DataClaim", "Metal3DataTemplate",
 		"Metal3Machine", "Metal3MachineTemplate", "Metal3Remediation", "Metal3RemediationTemplate",

@@ -33,7 +33,6 @@ type manifest struct {
 type imageFile struct {
 	content []byte
 	made    time.Time
-	missing bool
 	// held is closed when held downloads may continue. Nil without a hold.
 	held <-chan struct{}
 	// waiting is the number of held downloads.
@@ -74,18 +73,6 @@ func (s *Server) serve(name string, content []byte) {
 	s.images[name] = &imageFile{content: content, made: time.Now(), waiting: &atomic.Int32{}}
 }
 
-// SetImageMissing makes the server answer 404 for an image and its checksum, or serve them again.
-func (s *Server) SetImageMissing(name string, missing bool) error {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	found := s.images[name]
-	if found == nil {
-		return fmt.Errorf("image %s does not exist", name)
-	}
-	found.missing = missing
-	return nil
-}
-
 // HoldImage holds downloads of an image until release is called, as for a large image. Requests for its headers and its
 // checksum are answered at once. release may be called several times.
 func (s *Server) HoldImage(name string) (release func(), err error) {
@@ -118,12 +105,12 @@ func (s *Server) Checksum(name string) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256(found.content)), nil
 }
 
-// image returns an image unless it is missing.
+// image returns an image if it exists.
 func (s *Server) image(name string) (imageFile, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	found := s.images[name]
-	if found == nil || found.missing {
+	if found == nil {
 		return imageFile{}, false
 	}
 	return *found, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,12 +37,7 @@ func Programs(root string, names ...string) ([]File, error) {
 			}
 		}
 	}
-	files := make([]File, 0, len(closure.files))
-	for _, file := range closure.files {
-		files = append(files, file)
-	}
-	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	return files, nil
+	return slices.SortedFunc(maps.Values(closure.files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) }), nil
 }
 
 // closure collects files of a root file system, by their paths in it.

@@ -175,16 +175,6 @@ func (m *Machine) WriteDisk(ctx context.Context, rootKey string) error {
 	})
 }
 
-// WipeDisk wipes the disk. It returns ErrRunning while a system runs from it.
-func (m *Machine) WipeDisk(ctx context.Context) error {
-	return m.change(ctx, "wiping the disk", func() error {
-		if m.Running() {
-			return ErrRunning
-		}
-		return m.disk().wipe()
-	})
-}
-
 // LinkDown unplugs the cable of the machine until LinkUp.
 func (m *Machine) LinkDown(ctx context.Context) error {
 	return m.change(ctx, "unplugging the cable", func() error { return m.setCable(true) })

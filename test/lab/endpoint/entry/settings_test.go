@@ -1,7 +1,9 @@
 package entry
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,14 +23,8 @@ func rendered() map[string]string {
 var secure = []string{certificateFile, mediaCertFile, htpasswdFile}
 
 func read(variables map[string]string, files []string) (Settings, error) {
-	return ReadSettings(func(name string) string { return variables[name] }, func(name string) bool {
-		for _, file := range files {
-			if file == name {
-				return true
-			}
-		}
-		return false
-	})
+	return ReadSettings(func(name string) string { return variables[name] },
+		func(name string) bool { return slices.Contains(files, name) })
 }
 
 func TestRender(t *testing.T) {
@@ -45,9 +41,7 @@ func TestRender(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := rendered()
-			for name, value := range test.change {
-				variables[name] = value
-			}
+			maps.Copy(variables, test.change)
 			settings, err := read(variables, test.files)
 			if err != nil {
 				t.Fatal(err)
@@ -88,9 +82,7 @@ func TestReadSettingsRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			variables := rendered()
-			for name, value := range test.change {
-				variables[name] = value
-			}
+			maps.Copy(variables, test.change)
 			if _, err := read(variables, test.files); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that names %s", err, test.want)
 			}

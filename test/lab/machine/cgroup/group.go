@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,12 +152,7 @@ func (g Group) Processes() ([]int, error) {
 			return nil, fmt.Errorf("listing the processes of control group %s: %w", g.path, err)
 		}
 	}
-	ids := make([]int, 0, len(seen))
-	for id := range seen {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids, nil
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // gone returns nil if a group or file vanished during a read.
