@@ -49,7 +49,7 @@ type Set struct {
 	Programs []Program
 }
 
-// progressEvery is the interval between messages of a running build.
+// progressEvery is the interval between the reports of Await.
 const progressEvery = 10 * time.Second
 
 // linkers is the limit of linkers at the same time. A linker of Kubernetes needs more than a gigabyte of memory.
@@ -200,19 +200,18 @@ func (b *build) goCommand(ctx context.Context, label string, arguments []string)
 
 	started := time.Now()
 	b.report("%s", label)
-	if err := b.wait(command, label, started); err != nil {
+	if err := Await(command.Run, func(passed time.Duration) { b.report("%s: %s so far", label, passed) }); err != nil {
 		return fmt.Errorf("%s: %w\n%s", label, err, output.String())
 	}
 	b.report("%s: done in %s", label, time.Since(started).Round(time.Second))
 	return nil
 }
 
-func (b *build) wait(command *exec.Cmd, label string, started time.Time) error {
-	if err := command.Start(); err != nil {
-		return err
-	}
+// Await runs work, and reports the time that passed every ten seconds. It blocks until work returns.
+func Await(work func() error, report func(passed time.Duration)) error {
+	started := time.Now()
 	done := make(chan error, 1)
-	go func() { done <- command.Wait() }()
+	go func() { done <- work() }()
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
 	for {
@@ -220,7 +219,7 @@ func (b *build) wait(command *exec.Cmd, label string, started time.Time) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			b.report("%s: %s so far", label, time.Since(started).Round(time.Second))
+			report(time.Since(started).Round(time.Second))
 		}
 	}
 }

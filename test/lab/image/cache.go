@@ -13,15 +13,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-const (
-	// progressEvery is the interval of messages of a running step.
-	progressEvery = 10 * time.Second
-
-	// lockPollEvery is the interval of attempts to get a lock of another process.
-	lockPollEvery = 200 * time.Millisecond
-)
+// lockPollEvery is the interval of attempts to get a lock of another process.
+const lockPollEvery = 200 * time.Millisecond
 
 // workshop builds things and keeps them in the cache.
 type workshop struct {
@@ -80,21 +77,11 @@ func (w workshop) ensure(ctx context.Context, step step) (string, error) {
 func (w workshop) run(label string, work func() error) error {
 	started := time.Now()
 	fmt.Fprintln(w.progress, label)
-	done := make(chan error, 1)
-	go func() { done <- work() }()
-	ticker := time.NewTicker(progressEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			if err == nil {
-				fmt.Fprintf(w.progress, "%s: done in %s\n", label, time.Since(started).Round(time.Second))
-			}
-			return err
-		case <-ticker.C:
-			fmt.Fprintf(w.progress, "%s: %s so far\n", label, time.Since(started).Round(time.Second))
-		}
+	err := binaries.Await(work, func(passed time.Duration) { fmt.Fprintf(w.progress, "%s: %s so far\n", label, passed) })
+	if err == nil {
+		fmt.Fprintf(w.progress, "%s: done in %s\n", label, time.Since(started).Round(time.Second))
 	}
+	return err
 }
 
 // lock waits for a file lock. The kernel releases it when its holder ends.

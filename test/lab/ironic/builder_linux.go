@@ -11,14 +11,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/binaries"
 )
 
-const (
-	// progressEvery is the interval of messages of a long step.
-	progressEvery = 10 * time.Second
-	// stepLimit is the time limit of one step of building the root file system.
-	stepLimit = 40 * time.Minute
-)
+// stepLimit is the time limit of one step of building the root file system.
+const stepLimit = 40 * time.Minute
 
 // builder runs the steps that build a folder, at low priority.
 type builder struct {
@@ -42,26 +40,15 @@ func (b builder) run(ctx context.Context, what string, command ...string) error 
 	var output bytes.Buffer
 	step.Stdout, step.Stderr = &output, &output
 
-	started := time.Now()
 	fmt.Fprintf(b.progress, "[ironic] %s\n", what)
 	if err := step.Start(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- step.Wait() }()
-	ticker := time.NewTicker(progressEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("%s (%s): %w\n%s", what, command[0], err, output.Bytes())
-			}
-			return nil
-		case <-ticker.C:
-			fmt.Fprintf(b.progress, "[ironic] %s: %s so far\n", what, time.Since(started).Round(time.Second))
-		}
+	report := func(passed time.Duration) { fmt.Fprintf(b.progress, "[ironic] %s: %s so far\n", what, passed) }
+	if err := binaries.Await(step.Wait, report); err != nil {
+		return fmt.Errorf("%s (%s): %w\n%s", what, command[0], err, output.Bytes())
 	}
+	return nil
 }
 
 func (b builder) write(path string, mode fs.FileMode, content string) error {
