@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // Options of DHCPv6, with the numbers of RFC 8415 and RFC 5970.
@@ -54,7 +56,7 @@ func bootFile(t *testing.T, namespace netns.NsHandle, architecture uint16) strin
 	t.Helper()
 	packet := solicit(architecture)
 	var answer []byte
-	err := inThread(func() error {
+	err := thread.Own(func() error {
 		if err := netns.Set(namespace); err != nil {
 			return err
 		}

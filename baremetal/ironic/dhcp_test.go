@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/ironic"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // TestDHCPBehaviour requests an address from the real dnsmasq, with the permissions of its container, on a node with
@@ -137,7 +137,7 @@ func dnsmasq(t *testing.T) string {
 func cable(t *testing.T, addresses ...string) (server, client netns.NsHandle) {
 	t.Helper()
 	for _, namespace := range []*netns.NsHandle{&server, &client} {
-		err := inThread(func() (err error) {
+		err := thread.Own(func() (err error) {
 			*namespace, err = netns.New()
 			return err
 		})
@@ -220,7 +220,7 @@ func serve(t *testing.T, namespace netns.NsHandle, program string, config ironic
 	}
 	command := exec.CommandContext(ctx, program, append(flags(t, config), "--conf-file="+file)...)
 	command.Stdout, command.Stderr = log, log
-	err = inThread(func() error {
+	err = thread.Own(func() error {
 		return errors.Join(netns.Set(namespace), keepOnly(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_NET_BIND_SERVICE),
 			command.Start())
 	})
@@ -271,16 +271,6 @@ func keepOnly(capabilities ...uintptr) error {
 		}
 	}
 	return nil
-}
-
-// inThread runs a function in a separate thread, which ends with its namespace.
-func inThread(do func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		result <- do()
-	}()
-	return <-result
 }
 
 // offer is a response of a DHCP server.
@@ -400,7 +390,7 @@ func answered(t *testing.T, namespace netns.NsHandle, packets ...[]byte) []bool 
 
 // onSocket calls a function with a socket of a client.
 func onSocket(namespace netns.NsHandle, port int, do func(socket int) error) error {
-	return inThread(func() error {
+	return thread.Own(func() error {
 		if err := netns.Set(namespace); err != nil {
 			return err
 		}

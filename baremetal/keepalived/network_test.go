@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/keepalived"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // nic is the interface of every node.
@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 func newNamespace(t *testing.T) netns.NsHandle {
 	t.Helper()
 	var made netns.NsHandle
-	err := inThread(func() (err error) {
+	err := thread.Own(func() (err error) {
 		made, err = netns.New()
 		return err
 	})
@@ -117,16 +117,6 @@ func newNamespace(t *testing.T) netns.NsHandle {
 	}
 	t.Cleanup(func() { _ = made.Close() })
 	return made
-}
-
-// inThread runs a function in a separate thread, which ends with its namespace.
-func inThread(do func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		result <- do()
-	}()
-	return <-result
 }
 
 // add connects a node with the own addresses that end in the number.
@@ -182,7 +172,7 @@ func (w *world) own(name string, change func(*netlink.Handle, netlink.Link, *net
 	w.t.Helper()
 	node := w.nodes[name]
 	w.began = now()
-	err := inThread(func() error {
+	err := thread.Own(func() error {
 		err := netns.Set(node.namespace)
 		if err == nil {
 			err = os.WriteFile("/proc/sys/net/ipv4/conf/"+nic+"/promote_secondaries", []byte("1"), 0o600)
@@ -337,7 +327,7 @@ func (w *world) start(name string, config keepalived.Config) {
 	started := make(chan error)
 	go func() {
 		defer close(node.exited)
-		_ = inThread(func() error {
+		_ = thread.Own(func() error {
 			err := netns.Set(node.namespace)
 			if err == nil {
 				err = node.command.Start()

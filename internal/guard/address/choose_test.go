@@ -3,7 +3,6 @@ package address_test
 import (
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/vip"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 const (
@@ -105,30 +103,15 @@ func TestChoose(t *testing.T) {
 // TestLinks reads real interfaces: a bridge with a port, an interface on the bridge, and addresses that cannot be a
 // source.
 func TestLinks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
 	var links []address.Link
-	made := false
-	err := thread.Own(func() error {
-		handle, err := newNetwork()
-		if made = err == nil; !made {
-			return err
-		}
-		defer handle.Close()
+	inNetwork(t, func(handle *netlink.Handle) (err error) {
 		if err := makeLinks(handle); err != nil {
 			return err
 		}
 		links, err = address.Links()
 		return err
 	})
-	if !made {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := []address.Link{
 		{Name: "br0", Up: true, MACs: []string{firstMAC, secondMAC}, Addresses: addresses("172.22.0.11", "fd00:22::11")},
 		{Name: "eth0", Up: true, MACs: []string{firstMAC}},

@@ -3,7 +3,6 @@ package address_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -13,23 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // TestExtend extends leases repeatedly and checks the lifetimes in the kernel.
 func TestExtend(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
 	var lines []string
-	made := true
-	err := thread.Own(func() error {
-		handle, err := newNetwork()
-		if made = err == nil; !made {
-			return err
-		}
-		defer handle.Close()
+	inNetwork(t, func(handle *netlink.Handle) error {
 		if err := addAll(handle); err != nil {
 			return err
 		}
@@ -55,12 +44,6 @@ func TestExtend(t *testing.T) {
 		}
 		return errors.Join(append(failures, err)...)
 	})
-	if !made {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	slices.Sort(lines)
 	want := []string{
 		"10.1.1.1/32 10.1.1.2/24 label eth0 valid 300 preferred 300",
@@ -94,18 +77,10 @@ func TestExtendElsewhere(t *testing.T) {
 
 // TestExtendAddsNothing removes addresses during their renewal. A removed address must not return.
 func TestExtendAddsNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
 	const tries = 200
-	made, back := true, 0
-	err := thread.Own(func() error {
-		handle, err := newNetwork()
-		if made = err == nil; !made {
-			return err
-		}
-		defer handle.Close()
+	back := 0
+	inNetwork(t, func(handle *netlink.Handle) error {
 		link, err := handle.LinkByName("eth0")
 		if err != nil {
 			return err
@@ -117,12 +92,6 @@ func TestExtendAddsNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if !made {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	if back > 0 {
 		t.Errorf("in %d of %d tries a removed address was added again", back, tries)
 	}

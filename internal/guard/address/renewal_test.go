@@ -3,7 +3,6 @@ package address_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
-	"github.com/metal3-pivot/cluster-api-provider-metal3/test/lab/thread"
 )
 
 // TestWatcherFollowsLeases renews the lease of a VIP too late. The VIP then counts as removed and added.
@@ -121,18 +119,10 @@ func TestWatcherIsStopped(t *testing.T) {
 
 // TestWatcherAnew starts another Watcher. A VIP that counts as added again must still do so.
 func TestWatcherAnew(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
 	virtual := addresses("172.22.0.2")
 	var first, late, anew address.Interface
-	var handle *netlink.Handle
-	err := thread.Own(func() (err error) {
-		if handle, err = newNetwork(); err != nil {
-			return err
-		}
-		defer handle.Close()
+	inNetwork(t, func(handle *netlink.Handle) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		watcher := address.Watcher{
@@ -163,12 +153,6 @@ func TestWatcherAnew(t *testing.T) {
 		}
 		return watcher.Run(again)
 	})
-	if handle == nil {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	if !late.HasAny(virtual) || !anew.Kept(late, virtual) {
 		t.Errorf("added at %v, then too late %v, and %v for the next watcher", first.Added, late.Added, anew.Added)
 	}

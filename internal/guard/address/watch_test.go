@@ -130,31 +130,16 @@ func replace(t *testing.T, handle *netlink.Handle, device, text string, lifetime
 
 // TestObserve reads the addresses that the netlink library has added.
 func TestObserve(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
 	var seen, other, none address.Interface
-	made := true
-	err := thread.Own(func() error {
-		handle, err := newNetwork()
-		if made = err == nil; !made {
-			return err
-		}
-		defer handle.Close()
+	inNetwork(t, func(handle *netlink.Handle) error {
 		var failures [3]error
-		err = addAll(handle)
+		err := addAll(handle)
 		seen, failures[0] = address.Observe("eth0")
 		other, failures[1] = address.Observe("eth1")
 		none, failures[2] = address.Observe("eth2")
 		return errors.Join(append(failures[:], err)...)
 	})
-	if !made {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	slices.SortFunc(seen.Addresses, netip.Prefix.Compare)
 	if got := fmt.Sprint(seen.Addresses); got != "[10.1.1.1/32 172.22.0.2/24 fd00:22::2/128 fd00:22::3/128]" {
 		t.Errorf("the interface has %s", got)
@@ -169,17 +154,8 @@ func TestObserve(t *testing.T) {
 
 // TestChurn adds and removes addresses of other interfaces, as kube-ipvs0 does. They must not interrupt a list.
 func TestChurn(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("requires root to create a network namespace")
-	}
 	t.Parallel()
-	made := true
-	err := thread.Own(func() error {
-		handle, err := newNetwork()
-		if made = err == nil; !made {
-			return err
-		}
-		defer handle.Close()
+	inNetwork(t, func(handle *netlink.Handle) error {
 		busy, err := handle.LinkByName("eth1")
 		if err := errors.Join(err, addAll(handle)); err != nil {
 			return err
@@ -214,12 +190,6 @@ func TestChurn(t *testing.T) {
 		close(stop)
 		return errors.Join(err, <-stopped)
 	})
-	if !made {
-		t.Skipf("creating a network: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // observeDuringChurn repeatedly observes eth0 and extends its leases.
@@ -305,6 +275,30 @@ func remove(t *testing.T, handle *netlink.Handle, text string) {
 		t.Fatal(err)
 	}
 	if err := handle.AddrDel(link, entry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inNetwork runs work on a thread with the network of newNetwork. It skips the test if the network cannot be created.
+func inNetwork(t *testing.T, work func(handle *netlink.Handle) error) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("requires root to create a network namespace")
+	}
+	made := false
+	err := thread.Own(func() error {
+		handle, err := newNetwork()
+		if err != nil {
+			return err
+		}
+		made = true
+		defer handle.Close()
+		return work(handle)
+	})
+	if !made {
+		t.Skipf("creating a network: %v", err)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
