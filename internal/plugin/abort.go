@@ -50,7 +50,7 @@ func (c *recovery) abort(ctx context.Context) error {
 	case courseCopying, courseGivenUp:
 	}
 	var copies []removal
-	confirmed, err := c.confirmStopped(ctx, func() (intent, error) {
+	again, err := c.confirmStopped(ctx, func() (intent, error) {
 		copies = c.copies()
 		return intent{
 			question: fmt.Sprintf("The Clusters of namespace %s are unpaused in the source, and %s are removed in the "+
@@ -58,10 +58,10 @@ func (c *recovery) abort(ctx context.Context) error {
 			objects: append(unpausedNames(c.left), removalNames(copies)...),
 		}, c.refuse(targetSide, liveLeftover(copies, c.arrived.hosts)...)
 	})
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
-	err = c.exclusive(ctx, func(ctx context.Context) error {
+	err = c.exclusive(ctx, again, func(ctx context.Context) error {
 		if err := c.unpause(ctx, c.source, c.left); err != nil {
 			return err
 		}
@@ -98,16 +98,16 @@ func (c *recovery) resume(ctx context.Context) error {
 	case courseUnclear:
 		return nil
 	case courseCopying, courseGivenUp:
-		confirmed, err := c.confirmStopped(ctx, func() (intent, error) {
+		again, err := c.confirmStopped(ctx, func() (intent, error) {
 			return intent{
 				question: "Nothing was deleted in the source: its Clusters are unpaused, and moved again. Stop clusterctl first.",
 				objects:  unpausedNames(c.left),
 			}, nil
 		})
-		if !confirmed || err != nil {
+		if again == nil || err != nil {
 			return err
 		}
-		err = c.exclusive(ctx, func(ctx context.Context) error { return c.unpause(ctx, c.source, c.left) })
+		err = c.exclusive(ctx, again, func(ctx context.Context) error { return c.unpause(ctx, c.source, c.left) })
 		if err != nil || c.dryRun {
 			c.done.Done = err == nil
 			return err

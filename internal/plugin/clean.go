@@ -16,14 +16,14 @@ func (c *recovery) clean(ctx context.Context) error {
 		return c.cleanTarget(ctx)
 	}
 	var left []removal
-	confirmed, err := c.confirmAll(ctx, func() (planned intent, err error) {
+	again, err := c.confirmAll(ctx, func() (planned intent, err error) {
 		left, err = c.planClean(ctx)
 		return removalOf(left, sourceSide), err
 	})
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
-	err = c.exclusive(ctx, func(ctx context.Context) error { return c.remove(ctx, c.source, left) })
+	err = c.exclusive(ctx, again, func(ctx context.Context) error { return c.remove(ctx, c.source, left) })
 	c.done.Done = err == nil
 	return err
 }

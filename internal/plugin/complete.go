@@ -19,7 +19,7 @@ func (c *recovery) complete(ctx context.Context) error {
 	}
 	var left []removal
 	var late lateHosts
-	confirmed, err := c.confirmAll(ctx, func() (planned intent, err error) {
+	again, err := c.confirmAll(ctx, func() (planned intent, err error) {
 		_, refusals := broughtBy(c.left, c.arrived, departed)
 		if len(refusals) > 0 {
 			return intent{}, c.refuse(targetSide, refusals...)
@@ -32,25 +32,25 @@ func (c *recovery) complete(ctx context.Context) error {
 		left, late, err = c.planSweep(ctx)
 		return removalOf(left, sourceSide), err
 	})
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
 	moved := movedClusters(c.left, c.arrived, departed)
-	err = c.exclusive(ctx, func(ctx context.Context) error {
-		for _, step := range []func() error{
-			func() error { return c.remove(ctx, c.source, left) },
-			func() error { return c.unpauseKept(ctx, moved) },
-			func() error { return c.moveLate(ctx, late, moved) },
-			func() error { return c.unpauseBrought(ctx, departed) },
-		} {
-			if err := step(); err != nil || len(c.done.Refusals) > 0 {
-				return err
-			}
+	sweep := func(ctx context.Context) error {
+		if err := c.remove(ctx, c.source, left); err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil || len(c.done.Refusals) > 0 {
-		return err
+		return c.unpauseKept(ctx, moved)
+	}
+	// The last two steps ask for confirmation, without the Lease.
+	for _, step := range []func() error{
+		func() error { return c.exclusive(ctx, again, sweep) },
+		func() error { return c.moveLate(ctx, late, moved) },
+		func() error { return c.unpauseBrought(ctx, departed) },
+	} {
+		if err := step(); err != nil || len(c.done.Refusals) > 0 {
+			return err
+		}
 	}
 	if later := pausedLater(c.left, c.arrived, departed); len(later) > 0 {
 		return c.arriveBeside(ctx, later)
@@ -105,7 +105,7 @@ func (c *recovery) planSweep(ctx context.Context) ([]removal, lateHosts, error) 
 // time before its objects were removed.
 func (c *recovery) unpauseBrought(ctx context.Context, departed pivot.Departure) error {
 	var brought *scope
-	confirmed, err := c.confirmPlan(ctx, func() (intent, error) {
+	again, err := c.confirmPlan(ctx, func() (intent, error) {
 		var refusals []pivot.Obstacle
 		brought, refusals = broughtBy(c.left, c.arrived, departed)
 		planned := intent{objects: unpausedNames(brought)}
@@ -118,10 +118,10 @@ func (c *recovery) unpauseBrought(ctx context.Context, departed pivot.Departure)
 		c.arrived, err = c.target.survey(ctx, c.where.namespace)
 		return err
 	})
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
-	return c.unpause(ctx, c.target, brought)
+	return c.exclusive(ctx, again, func(ctx context.Context) error { return c.unpause(ctx, c.target, brought) })
 }
 
 // broughtBy returns the paused Clusters of the target that arrived with a move, or why they must stay paused. The first

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,13 @@ type intent struct {
 	objects []string
 }
 
-// confirmAll plans, asks the user for confirmation, reads both sides again after an answer, and plans again. A plan
-// without a question requires no confirmation. It returns false if an obstacle exists, and an error if the course or
-// the objects differ from the confirmed ones.
-func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) (bool, error) {
+// planAgain reads and plans again. It returns false if an obstacle exists, and an error if the course or the objects
+// differ from the confirmed ones.
+type planAgain func() (bool, error)
+
+// confirmAll plans, asks the user for confirmation, and plans again after an answer. A plan without a question requires
+// no confirmation. It returns nil if an obstacle exists. Else it returns planAgain, for a command that waits later.
+func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) (planAgain, error) {
 	return c.confirmPlan(ctx, plan, func() error { return c.lookAgain(ctx) })
 }
 
@@ -35,45 +39,56 @@ const stillness = 3 * time.Second
 
 // confirmStopped is confirmAll for a command that ends a move. It adds an obstacle if objects of the move change after
 // the confirmation: clusterctl still runs.
-func (c *recovery) confirmStopped(ctx context.Context, plan func() (intent, error)) (bool, error) {
-	confirmed, err := c.confirmAll(ctx, plan)
-	if !confirmed || err != nil || c.dryRun {
-		return confirmed, err
+func (c *recovery) confirmStopped(ctx context.Context, plan func() (intent, error)) (planAgain, error) {
+	again, err := c.confirmAll(ctx, plan)
+	if again == nil || err != nil || c.dryRun {
+		return again, err
 	}
 	course, copies := c.done.Course, removalNames(c.copies())
 	select {
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return nil, ctx.Err()
 	case <-time.After(stillness):
 	}
 	if err := c.look(ctx); err != nil {
-		return false, err
+		return nil, err
 	}
 	if c.done.Course != course || !slices.Equal(copies, removalNames(c.copies())) {
-		return false, c.wrongStage("stop it, and run the command again",
+		return nil, c.wrongStage("stop it, and run the command again",
 			"clusterctl still runs: objects of the move have changed in the last seconds")
 	}
-	_, err = plan()
-	return err == nil && len(c.done.Refusals) == 0, err
+	if _, err = plan(); err != nil || len(c.done.Refusals) > 0 {
+		return nil, err
+	}
+	return again, nil
 }
 
 // confirmPlan is confirmAll with a function that reads what the plan requires.
-func (c *recovery) confirmPlan(ctx context.Context, plan func() (intent, error), read func() error) (bool, error) {
+func (c *recovery) confirmPlan(ctx context.Context, plan func() (intent, error), read func() error) (planAgain, error) {
 	before, err := plan()
-	if err != nil || len(c.done.Refusals) > 0 || before.question == "" {
-		return err == nil && len(c.done.Refusals) == 0, err
+	if err != nil || len(c.done.Refusals) > 0 {
+		return nil, err
+	}
+	again := func() (bool, error) {
+		if err := read(); err != nil {
+			return false, err
+		}
+		after, err := plan()
+		if err != nil || len(c.done.Refusals) > 0 {
+			return false, err
+		}
+		return true, before.compare(after)
+	}
+	if before.question == "" {
+		return again, nil
 	}
 	if err := c.ask(ctx, before.question); err != nil || c.yes || c.dryRun {
-		return err == nil, err
+		return again, err
 	}
-	if err := read(); err != nil {
-		return false, err
+	if confirmed, err := again(); !confirmed || err != nil {
+		return nil, err
 	}
-	after, err := plan()
-	if err != nil || len(c.done.Refusals) > 0 {
-		return false, err
-	}
-	return true, before.compare(after)
+	return again, nil
 }
 
 // compare returns an error if the objects differ from the confirmed ones.
@@ -81,7 +96,8 @@ func (i intent) compare(after intent) error {
 	if slices.Equal(i.objects, after.objects) {
 		return nil
 	}
-	return fmt.Errorf("not done: the confirmed objects %w. Now: %s", errChanged, after.question)
+	return fmt.Errorf("not done: the confirmed objects %w. Now: %s", errChanged,
+		cmp.Or(after.question, "nothing is to be done."))
 }
 
 // confirm judges, asks the user for confirmation, and judges again after the answer. It returns false if there is

@@ -2,8 +2,12 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,9 +30,9 @@ var errOutage = errors.New("connection refused")
 // TestExclusive expects that a command waits for the end of another one, and then until the Lease of a killed one ends.
 func TestExclusive(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// works is how long the other command works, and killed is true if it leaves its Lease.
+		// works is how long the other command works. Killed is its name if it leaves its Lease.
 		works   time.Duration
-		killed  bool
+		killed  string
 		timeout time.Duration
 		// waits is how long the command waits before it works, and problem is its error.
 		waits   time.Duration
@@ -36,8 +40,22 @@ func TestExclusive(t *testing.T) {
 	}{
 		"Alone": {timeout: time.Minute},
 		"Ends":  {works: 2*time.Minute - time.Millisecond, timeout: 10 * time.Minute, waits: 2 * time.Minute},
+		// The last renewal is seen after 25 seconds.
 		"Killed": {
-			works: 30*time.Second - time.Millisecond, killed: true, timeout: 10 * time.Minute, waits: 85 * time.Second,
+			works: 30*time.Second - time.Millisecond, killed: holderName(math.MaxInt32), timeout: 10 * time.Minute,
+			waits: 40 * time.Second,
+		},
+		"ContainerRestarts": {
+			works: 30*time.Second - time.Millisecond, killed: holderName(os.Getpid()), timeout: 10 * time.Minute,
+			waits: 40 * time.Second,
+		},
+		"StillRuns": {
+			works: 30*time.Second - time.Millisecond, killed: holderName(os.Getppid()), timeout: 10 * time.Minute,
+			waits: 475 * time.Second,
+		},
+		"KilledElsewhere": {
+			works: 30*time.Second - time.Millisecond, killed: "root on another (process 2147483647)", timeout: 10 * time.Minute,
+			waits: 475 * time.Second,
 		},
 		"Long": {works: time.Hour, timeout: 10 * time.Minute, problem: "did not end within 10m0s"},
 	} {
@@ -46,17 +64,17 @@ func TestExclusive(t *testing.T) {
 				server := fake.NewClientBuilder().WithScheme(scheme()).Build()
 				command, said := (&leases{WithWatch: server}).command(tc.timeout)
 				if tc.works > 0 {
-					other, _ := (&leases{WithWatch: server, ignoresDeletion: tc.killed}).command(tc.timeout)
+					other, _ := (&leases{WithWatch: server, killed: tc.killed}).command(tc.timeout)
 					go func() {
-						_ = other.holdLease(t.Context(), nil, func(context.Context) error { <-time.After(tc.works); return nil })
+						_ = other.exclusive(t.Context(), nil, func(context.Context) error { <-time.After(tc.works); return nil })
 					}()
 					// Its renewals come between the looks of the command.
 					<-time.After(lookEvery / 2)
 				}
 				began := time.Now()
 				var waited, checked time.Duration
-				err := command.holdLease(t.Context(),
-					func(context.Context) error { checked = time.Since(began); return nil },
+				err := command.exclusive(t.Context(),
+					func() (bool, error) { checked = time.Since(began); return true, nil },
 					func(context.Context) error { waited = time.Since(began); return nil })
 				if waited != tc.waits || checked != tc.waits || (err == nil) != (tc.problem == "") {
 					t.Errorf("waited %s, checked after %s (error: %v), want %s (error: %s)", waited, checked, err, tc.waits, tc.problem)
@@ -64,7 +82,7 @@ func TestExclusive(t *testing.T) {
 				if err != nil && !strings.Contains(err.Error(), tc.problem) {
 					t.Errorf("error %v, want %s", err, tc.problem)
 				}
-				if told := strings.Contains(said.String(), holderName()); told != (tc.works > 0) {
+				if told := strings.Contains(said.String(), cmp.Or(tc.killed, holderName(os.Getpid()))); told != (tc.works > 0) {
 					t.Errorf("said %q", said)
 				}
 				<-time.After(tc.works)
@@ -87,11 +105,11 @@ func TestExclusiveRenewal(t *testing.T) {
 	}{
 		"Outage": {
 			renews: func(context.Context, *leases, client.Object) error { return errOutage },
-			ends:   45 * time.Second, problem: errOutage.Error(),
+			ends:   7 * time.Minute, problem: errOutage.Error(),
 		},
 		"Hangs": {
 			renews: func(ctx context.Context, _ *leases, _ client.Object) error { <-ctx.Done(); return ctx.Err() },
-			ends:   45 * time.Second, problem: "deadline exceeded",
+			ends:   7 * time.Minute, problem: "deadline exceeded",
 		},
 		"Another": {
 			renews: func(ctx context.Context, s *leases, lease client.Object) error {
@@ -100,6 +118,21 @@ func TestExclusiveRenewal(t *testing.T) {
 				return errors.Join(s.WithWatch.Update(ctx, taken), s.WithWatch.Update(ctx, lease))
 			},
 			ends: leaseEvery, problem: "to another user",
+		},
+		"Deleted": {
+			renews: func(ctx context.Context, s *leases, lease client.Object) error {
+				return errors.Join(s.WithWatch.Delete(ctx, lease), s.WithWatch.Update(ctx, lease))
+			},
+			ends: leaseEvery, problem: "a user deleted it",
+		},
+		"ServerStarts": {
+			renews: func(ctx context.Context, s *leases, lease client.Object) error {
+				if s.updates < 5 {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, leaseName, nil)
+				}
+				return s.WithWatch.Update(ctx, lease)
+			},
+			ends: time.Hour,
 		},
 		"AnswerLost": {
 			renews: func(ctx context.Context, s *leases, lease client.Object) error {
@@ -115,7 +148,7 @@ func TestExclusiveRenewal(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				err := c.holdLease(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				err := c.exclusive(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
 				if took := time.Since(began); took != tc.ends || errors.Is(err, errLeaseLost) != (tc.problem != "") {
 					t.Errorf("ended after %s (error: %v), want %s", took, err, tc.ends)
 				}
@@ -127,13 +160,16 @@ func TestExclusiveRenewal(t *testing.T) {
 	}
 }
 
-// TestExclusiveAttempts expects that a command works without a namespace, names missing permissions, and waits through
-// errors that end.
+// TestExclusiveAttempts expects that a command works without a namespace, names missing permissions before it works,
+// and waits through errors that end. After a wait, it plans again.
 func TestExclusiveAttempts(t *testing.T) {
 	namespaces, resource := schema.GroupResource{Resource: "namespaces"}, schema.GroupResource{Resource: "leases"}
 	terminating := apierrors.NewForbidden(resource, leaseName, nil)
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: leaseName}}
+	forbidden := apierrors.NewForbidden(resource, leaseName, errors.New("may not"))
+	denied := func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return forbidden }
+	updates := 0
 	for name, tc := range map[string]struct {
 		exists bool
 		funcs  interceptor.Funcs
@@ -144,14 +180,28 @@ func TestExclusiveAttempts(t *testing.T) {
 			funcs: interceptor.Funcs{Create: failsToCreate(apierrors.NewNotFound(namespaces, "fleet"))}, works: true,
 		},
 		"Terminating": {funcs: interceptor.Funcs{Create: failsToCreate(terminating)}, works: true},
-		"Forbidden": {
-			funcs: interceptor.Funcs{Create: failsToCreate(apierrors.NewForbidden(resource, leaseName, nil))},
-			want:  "create, update and delete leases",
+		"NamespaceDeletedMeanwhile": {exists: true, works: true, funcs: interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				_ ...client.GetOption,
+			) error {
+				return errors.Join(c.Get(ctx, key, object), c.Delete(ctx, held.DeepCopy()))
+			},
+			Create: failsToCreate(apierrors.NewNotFound(namespaces, "fleet")),
+		}},
+		"MayNotCreate": {funcs: interceptor.Funcs{Create: failsToCreate(forbidden)}, want: "may not"},
+		"MayNotRenew":  {funcs: interceptor.Funcs{Update: denied}, want: "may not"},
+		"MayNotUpdate": {exists: true, funcs: interceptor.Funcs{Update: denied}, want: "may not"},
+		"Hangs": {
+			funcs: interceptor.Funcs{Create: failsToCreate(fmt.Errorf("no answer: %w", context.DeadlineExceeded))},
+			want:  "no answer",
 		},
 		"Outage":       {exists: true, funcs: interceptor.Funcs{Get: failsOnce(2)}, works: true},
 		"OutageAtOnce": {exists: true, funcs: interceptor.Funcs{Get: failsOnce(1)}, want: errOutage.Error()},
 		"DeletedMeanwhile": {exists: true, works: true, funcs: interceptor.Funcs{
 			Update: func(ctx context.Context, c client.WithWatch, lease client.Object, _ ...client.UpdateOption) error {
+				if updates++; updates > 1 {
+					return c.Update(ctx, lease)
+				}
 				return errors.Join(c.Delete(ctx, lease), apierrors.NewNotFound(resource, leaseName))
 			},
 		}},
@@ -163,13 +213,43 @@ func TestExclusiveAttempts(t *testing.T) {
 					builder = builder.WithObjects(held.DeepCopy())
 				}
 				c, _ := (&leases{WithWatch: builder.Build()}).command(10 * time.Minute)
-				works, nothing := false, func(context.Context) error { return nil }
-				err := c.holdLease(t.Context(), nothing, func(context.Context) error { works = true; return nil })
-				if works != tc.works || (err == nil) != tc.works {
-					t.Errorf("works: %t (error: %v), want %t", works, err, tc.works)
+				works, plans := false, false
+				err := c.exclusive(t.Context(), func() (bool, error) { plans = true; return true, nil },
+					func(context.Context) error { works = true; return nil })
+				if works != tc.works || (err == nil) != tc.works || plans != (tc.exists && works) {
+					t.Errorf("works: %t, plans again: %t (error: %v), want %t", works, plans, err, tc.works)
 				}
-				if err != nil && !strings.Contains(err.Error(), tc.want) {
+				if err == nil {
+					return
+				}
+				if !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v, want %q", err, tc.want)
+				}
+				if strings.Contains(err.Error(), "create, update and delete leases") != apierrors.IsForbidden(err) {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestExclusiveChanged expects that a command does not work if an obstacle exists after a wait, or an object has changed.
+func TestExclusiveChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		again planAgain
+		want  error
+	}{
+		"Obstacle": {func() (bool, error) { return false, nil }, errChanged},
+		"Changed":  {func() (bool, error) { return true, errChanged }, errChanged},
+		"Unread":   {func() (bool, error) { return false, errOutage }, errOutage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: leaseName}}
+				c, _ := (&leases{WithWatch: fake.NewClientBuilder().WithScheme(scheme()).WithObjects(held).Build()}).command(time.Hour)
+				err := c.exclusive(t.Context(), tc.again, func(context.Context) error { t.Error("works"); return nil })
+				if !errors.Is(err, tc.want) {
+					t.Errorf("error %v, want %v", err, tc.want)
 				}
 			})
 		})
@@ -194,22 +274,30 @@ func failsOnce(read int) func(context.Context, client.WithWatch, client.ObjectKe
 type leases struct {
 	client.WithWatch
 
-	// renews replaces updates. Nil means none.
-	renews func(context.Context, *leases, client.Object) error
+	// renews replaces updates during the work. Nil means none. Updates counts all.
+	renews  func(context.Context, *leases, client.Object) error
+	updates int
 
-	// ignoresDeletion is true for a command that is killed.
-	ignoresDeletion bool
+	// killed is the name of a command that is killed.
+	killed string
+}
+
+func (l *leases) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if lease, isLease := object.(*coordinationv1.Lease); isLease && l.killed != "" {
+		lease.Spec.HolderIdentity = &l.killed
+	}
+	return l.WithWatch.Create(ctx, object, options...)
 }
 
 func (l *leases) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
-	if l.renews != nil {
+	if l.updates++; l.updates > 1 && l.renews != nil {
 		return l.renews(ctx, l, object)
 	}
 	return l.WithWatch.Update(ctx, object, options...)
 }
 
 func (l *leases) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	if l.ignoresDeletion {
+	if l.killed != "" {
 		return nil
 	}
 	return l.WithWatch.Delete(ctx, object, options...)

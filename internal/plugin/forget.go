@@ -45,7 +45,7 @@ func (c *cluster) departed(ctx context.Context, namespace string) (*corev1.Confi
 // forget removes the record of objects that moved away from the source.
 func (c *forgetting) forget(ctx context.Context) error {
 	var chosen forgotten
-	confirmed, err := c.confirmPlan(ctx, func() (planned intent, err error) {
+	again, err := c.confirmPlan(ctx, func() (planned intent, err error) {
 		chosen, err = c.plan(ctx)
 		if len(chosen.names) > 0 {
 			planned = intent{objects: chosen.names, question: fmt.Sprintf("%s can be created in namespace %s again. If another "+
@@ -53,7 +53,7 @@ func (c *forgetting) forget(ctx context.Context) error {
 		}
 		return planned, err
 	}, func() error { return nil })
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
 	if len(chosen.names) > 0 {

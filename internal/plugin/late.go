@@ -160,15 +160,17 @@ func (c *recovery) moveLate(ctx context.Context, late lateHosts, moved []*cluste
 	}
 	// The plan reads both sides.
 	plan := func() (intent, error) { return c.planLate(ctx, late) }
-	confirmed, err := c.confirmPlan(ctx, plan, func() error { return nil })
-	if !confirmed || err != nil {
+	again, err := c.confirmPlan(ctx, plan, func() error { return nil })
+	if again == nil || err != nil {
 		return err
 	}
-	if err := c.clusterctlMove(ctx, len(late.belongings)); err != nil {
-		return fmt.Errorf("clusterctl move: %w; run the same command again", err)
-	}
-	c.done.Actions = append(c.done.Actions, what)
-	return c.unpauseKept(ctx, moved)
+	return c.exclusive(ctx, again, func(ctx context.Context) error {
+		if err := c.clusterctlMove(ctx, len(late.belongings)); err != nil {
+			return fmt.Errorf("clusterctl move: %w; run the same command again", err)
+		}
+		c.done.Actions = append(c.done.Actions, what)
+		return c.unpauseKept(ctx, moved)
+	})
 }
 
 // planLate refuses if a second clusterctl move would move other objects of the source too. It returns an error if a

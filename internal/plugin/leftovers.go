@@ -25,7 +25,7 @@ func setupClean(set *pflag.FlagSet) runner {
 // cleanTarget removes the leftovers of an incomplete move in the target.
 func (c *recovery) cleanTarget(ctx context.Context) error {
 	var left []removal
-	confirmed, err := c.confirmAll(ctx, func() (intent, error) {
+	again, err := c.confirmAll(ctx, func() (intent, error) {
 		// The objects decide, also for courseUnclear.
 		left, c.done.Refusals = targetLeftovers(c.left, c.arrived, c.force)
 		if len(c.done.Refusals) > 0 || len(left) == 0 {
@@ -36,10 +36,10 @@ func (c *recovery) cleanTarget(ctx context.Context) error {
 			objects:  removalNames(left),
 		}, c.refuse(targetSide, liveLeftover(left, c.arrived.hosts)...)
 	})
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
-	err = c.exclusive(ctx, func(ctx context.Context) error { return c.remove(ctx, c.target, left) })
+	err = c.exclusive(ctx, again, func(ctx context.Context) error { return c.remove(ctx, c.target, left) })
 	c.done.Done = err == nil
 	return err
 }

@@ -60,7 +60,7 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.done.Refusals = verdict.Obstacles
 		return errors.Join(err, ctx.Err())
 	}
-	return c.transfer(ctx)
+	return c.transfer(ctx, verdict)
 }
 
 // judge judges the move by the observed objects of both sides.
@@ -145,11 +145,24 @@ func (c *recovery) move(ctx context.Context) error {
 		c.done.Refusals = append(c.done.Refusals, verdict.Obstacles...)
 		return ctx.Err()
 	}
-	return c.transfer(ctx)
+	return c.transfer(ctx, verdict)
+}
+
+// judgeAgain judges a move again that had to wait. It returns false if an obstacle exists, and an error if other
+// Clusters or hosts would move than before.
+func (c *recovery) judgeAgain(ctx context.Context, before preflight) (bool, error) {
+	verdict, err := plannedMove{c.source, c.target, c.where.namespace, c.ignored, nil}.inspect(ctx)
+	if err != nil || !verdict.Ready {
+		c.done.Refusals = append(c.done.Refusals, verdict.Obstacles...)
+		return false, err
+	}
+	return true, intent{objects: before.moving}.compare(intent{
+		fmt.Sprintf("%s are moved to the target.", verdict.Counted), verdict.moving,
+	})
 }
 
 // transfer runs clusterctl, and waits until the hosts run in the target.
-func (c *recovery) transfer(ctx context.Context) error {
+func (c *recovery) transfer(ctx context.Context, ready preflight) error {
 	total := 0
 	for _, kind := range append(c.left.kinds(), secretKind()) {
 		for _, object := range c.left.belongingsOf(kind) {
@@ -158,7 +171,8 @@ func (c *recovery) transfer(ctx context.Context) error {
 			}
 		}
 	}
-	err := c.exclusive(ctx, func(ctx context.Context) error {
+	again := func() (bool, error) { return c.judgeAgain(ctx, ready) }
+	err := c.exclusive(ctx, again, func(ctx context.Context) error {
 		if err := c.clusterctlMove(ctx, total); err != nil {
 			return fmt.Errorf("clusterctl move: %w; see pivot status, and continue with pivot resume, or abort with pivot abort",
 				err)

@@ -35,11 +35,11 @@ func setupYield(set *pflag.FlagSet) runner {
 // yield writes or removes the key of a cluster in ConfigMap ironic-handover.
 func (c *yielding) yield(ctx context.Context) error {
 	var found notice
-	confirmed, err := c.confirmPlan(ctx, func() (planned intent, err error) {
+	again, err := c.confirmPlan(ctx, func() (planned intent, err error) {
 		found, planned, err = c.plan(ctx)
 		return planned, err
 	}, func() error { return nil })
-	if !confirmed || err != nil {
+	if again == nil || err != nil {
 		return err
 	}
 	switch {

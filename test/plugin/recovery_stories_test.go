@@ -8,7 +8,6 @@ import (
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,36 +38,6 @@ func describeRecovery(c *clusters) {
 		target.isEmpty(ctx)
 		Expect(source.hosts(ctx)).To(HaveLen(1), "the source keeps its objects")
 		Expect(c.run(ctx, namespace, "abort")).To(end(0, "Nothing to do."))
-	})
-
-	It("waits while another command moves or removes objects", func(ctx context.Context) {
-		namespace, source, target := c.halfMoved(ctx)
-		source.resumed(ctx)
-		hold := func() *coordinationv1.Lease {
-			lease := &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Name: "metal3-pivot"},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("another-user")},
-			}
-			source.create(ctx, lease)
-			return lease
-		}
-		lease := hold()
-		Expect(c.run(ctx, namespace, "abort --timeout 1s")).To(end(2, "another pivot command did not end within 1s"))
-		waiting := c.start(ctx, namespace, "abort")
-		waiting.tells("Waiting: another-user runs a pivot command in namespace " + namespace)
-		Expect(source.isPaused(ctx)).To(BeTrue())
-		source.unpauseCluster(ctx)
-		source.discard(ctx, lease)
-		waiting.ends(1, "the course of the move changed in the meantime")
-		Expect(target.hosts(ctx)).To(HaveLen(1))
-
-		lease = hold()
-		waiting = c.start(ctx, namespace, "abort")
-		waiting.tells("Waiting: another-user")
-		source.discard(ctx, lease)
-		waiting.ends(0, "Done.")
-		target.isEmpty(ctx)
-		Expect(apierrors.IsNotFound(source.client.Get(ctx, source.key(lease.Name), lease))).To(BeTrue(), "its own Lease is gone")
 	})
 
 	It("does not end a move while clusterctl copies", func(ctx context.Context) {

@@ -80,6 +80,7 @@ var _ = Describe("The plugin", Ordered, ContinueOnFailure, func() {
 		describeStatus(c)
 		describeDemotion(c)
 		describeRecovery(c)
+		describeExclusion(c)
 		describeKeeping(c)
 		describeIronic(c)
 		describeTimeline(c)
