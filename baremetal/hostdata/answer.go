@@ -12,8 +12,8 @@ import (
 )
 
 // Answers returns true for a Metal3Data that was created for a claim. It also returns true for the Metal3Data of an
-// earlier claim of the same name and Metal3Machine, unless it is being deleted: the finalizers of the earlier claim were
-// removed by force, and the host uses the data.
+// earlier claim of the same name and Metal3Machine, unless it is being deleted: the finalizers of the earlier claim
+// were removed by force, and the host uses the data.
 func Answers(claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data) bool {
 	if data.Spec.Claim == nil || data.Spec.Claim.Name != claim.Name {
 		return false

@@ -121,10 +121,10 @@ func IsReplaced(host *bmov1alpha1.BareMetalHost, machine *infrav1.Metal3Machine)
 	return !claimed && host.Spec.Image == nil && host.Spec.CustomDeploy == nil
 }
 
-// IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it, or only
-// an older one that it is healthy. Cluster API writes the report in the pass that creates a remediation, and not again
-// while the remediation exists. A write that failed, or clusterctl move, which drops the status of the Machine, loses
-// it. Without the report, neither the next try nor the replacement follows.
+// IsForgotten returns true if a MachineHealthCheck created the remediation, and the Machine has no report of it, or
+// only an older one that it is healthy. Cluster API writes the report in the pass that creates a remediation, and not
+// again while the remediation exists. A write that failed, or clusterctl move, which drops the status of the Machine,
+// loses it. Without the report, neither the next try nor the replacement follows.
 func IsForgotten(request *infrav1.Metal3Remediation, owner *clusterv1.Machine) bool {
 	_, isCreated := request.Annotations[clusterv1.TemplateClonedFromNameAnnotation]
 	if !isCreated || owner == nil || !owner.DeletionTimestamp.IsZero() {

@@ -42,4 +42,5 @@ var _ = Describe("Metal3Data", Ordered, ContinueOnFailure, func() {
 	describeSingleReleases(s)
 	describePauses(s)
 	describeCrowds(s)
+	describeSharing(s)
 })

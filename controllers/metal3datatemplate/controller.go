@@ -109,8 +109,8 @@ func announce() flow.Announcement {
 	return flow.Warnings(infrav1.TemplateInUseReason)
 }
 
-// shareTemplate removes the ownerReference to a Cluster from a template that another Cluster uses. CAPM3 before 1.14 set
-// it. The garbage collector would delete the template with its owner.
+// shareTemplate removes the ownerReference to a Cluster from a template that another Cluster uses. CAPM3 before 1.14
+// set it. The garbage collector would delete the template with its owner.
 func shareTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	s.template.OwnerReferences = slices.DeleteFunc(s.template.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return owner.Kind == clusterv1.ClusterKind &&

@@ -60,8 +60,8 @@ func (r *Reconciler) renew(ctx context.Context, s *scope) (outcome.Outcome, erro
 		return outcome.Done(), fmt.Errorf("deleting Metal3Remediation %s: %w", s.request.Name, err)
 	}
 	return outcome.Waiting(infrav1.HealthCheckReportMissingReason, fmt.Sprintf(
-		"Machine %s has no current condition %s, for example after clusterctl move. This Metal3Remediation is deleted, and the "+
-			"MachineHealthCheck creates it again.", s.owner.Name, clusterv1.MachineHealthCheckSucceededCondition)), nil
+		"Machine %s has no current condition %s, for example after clusterctl move. This Metal3Remediation is deleted, "+
+			"and the MachineHealthCheck creates it again.", s.owner.Name, clusterv1.MachineHealthCheckSucceededCondition)), nil
 }
 
 // checkFacts waits for the objects and states that a reboot requires.
