@@ -220,7 +220,8 @@ func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
 			CAData: s.authority.Certificate(), CertData: pair.Certificate, KeyData: pair.Key,
 		},
 		// No limit: a test measures the server and the code under test, not the client.
-		QPS: -1,
+		QPS:           -1,
+		WrapTransport: waitForStorage,
 	}, nil
 }
 
