@@ -15,6 +15,16 @@ import (
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/stage"
 )
 
+// hasPause waits until the condition Paused of a claim matches.
+func (w *world) hasPause(ctx context.Context, name string, want gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		claim := &infrav1.Metal3DataClaim{}
+		g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
+		g.Expect(claim.Status.Conditions).To(stage.HaveCondition(clusterv1.PausedCondition, want))
+	}).Should(Succeed())
+}
+
 // describeSharing are the stories of templates that Clusters share, and of their pause.
 func describeSharing(s *suite) {
 	It("serves one Cluster of a template while another one is paused", func(ctx context.Context) {
@@ -31,20 +41,12 @@ func describeSharing(s *suite) {
 				g.Expect(found.Status.RenderedData).To(HaveValue(HaveField("Name", data)))
 			}).Should(Succeed())
 		}
-		paused := func(name string) {
-			GinkgoHelper()
-			Eventually(func(g Gomega) {
-				claim := &infrav1.Metal3DataClaim{}
-				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
-				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(clusterv1.PausedCondition, stage.IsTrue()))
-			}).Should(Succeed())
-		}
 		w.orphanIn(ctx, other, "other-0", "template")
 		answered("other-0", "template-0")
 		w.pause(ctx, other, true)
-		paused("other-0")
+		w.hasPause(ctx, "other-0", stage.IsTrue())
 		w.orphanIn(ctx, other, "other-1", "template")
-		paused("other-1")
+		w.hasPause(ctx, "other-1", stage.IsTrue())
 
 		By("the other Cluster neither gets nor releases an index")
 		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "other-0"}})).To(Succeed())
@@ -56,7 +58,7 @@ func describeSharing(s *suite) {
 
 		By("the Clusters change roles")
 		w.pause(ctx, clusterName, true)
-		paused("second")
+		w.hasPause(ctx, "second", stage.IsTrue())
 		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "first"}})).To(Succeed())
 		w.pause(ctx, other, false)
 		w.gone(ctx, "template-0", &infrav1.Metal3Data{})
@@ -79,35 +81,27 @@ func describeSharing(s *suite) {
 				template.Annotations = annotations
 			})
 		}
-		hasPause := func(name string, want gomegatypes.GomegaMatcher) {
-			GinkgoHelper()
-			Eventually(func(g Gomega) {
-				claim := &infrav1.Metal3DataClaim{}
-				g.Expect(w.client.Get(ctx, w.key(name), claim)).To(Succeed())
-				g.Expect(claim.Status.Conditions).To(stage.HaveCondition(clusterv1.PausedCondition, want))
-			}).Should(Succeed())
-		}
 		w.manager.Start()
 		for _, name := range []string{"first", "second"} {
 			w.orphan(ctx, name, "template")
-			hasPause(name, HaveField("Reason", clusterv1.NotPausedReason))
+			w.hasPause(ctx, name, HaveField("Reason", clusterv1.NotPausedReason))
 		}
 		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveLen(2)) }).Should(Succeed())
 		setPause(map[string]string{clusterv1.PausedAnnotation: ""})
 		for _, name := range []string{"first", "second"} {
-			hasPause(name, HaveField("Message",
+			w.hasPause(ctx, name, HaveField("Message",
 				"Metal3DataTemplate template has the annotation cluster.x-k8s.io/paused: remove the annotation"))
 		}
 		Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "first"}})).To(Succeed())
 		w.orphan(ctx, "third", "template")
-		hasPause("third", stage.IsTrue())
+		w.hasPause(ctx, "third", stage.IsTrue())
 		var found infrav1.Metal3DataList
 		Expect(w.client.List(ctx, &found, client.InNamespace(w.namespace))).To(Succeed())
 		Expect(found.Items).To(HaveLen(2))
 		Expect(found.Items).To(HaveEach(HaveField("DeletionTimestamp", BeNil())))
 
 		setPause(nil)
-		hasPause("second", HaveField("Reason", clusterv1.NotPausedReason))
+		w.hasPause(ctx, "second", HaveField("Reason", clusterv1.NotPausedReason))
 		w.gone(ctx, "first", &infrav1.Metal3DataClaim{})
 		Eventually(func(g Gomega) {
 			g.Expect(w.indexes(ctx, g)).To(ContainElements("second", "third"))

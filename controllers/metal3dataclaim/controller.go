@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/hostdata"
@@ -157,8 +158,8 @@ func (r *Reconciler) readData(ctx context.Context, s *scope) error {
 func (r *Reconciler) answers(
 	ctx context.Context, claim *infrav1.Metal3DataClaim, data *infrav1.Metal3Data,
 ) (bool, error) {
-	if !hostdata.Answers(claim, data) || metav1.IsControlledBy(data, claim) {
-		return hostdata.Answers(claim, data), nil
+	if answers := hostdata.Answers(claim, data); !answers || metav1.IsControlledBy(data, claim) {
+		return answers, nil
 	}
 	current, err := flow.Find[infrav1.Metal3Data](ctx, r.Live, client.ObjectKeyFromObject(data))
 	return current != nil && hostdata.Answers(claim, current), err
@@ -215,7 +216,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		// The first event of a Metal3Data may show a second Metal3Data of a claim.
 		Watches(&infrav1.Metal3Data{}, flow.Map(dataToClaim), builder.WithPredicates(flow.ComesOrGoes())).
 		Watches(&infrav1.Metal3DataTemplate{}, flow.Map(r.templateToClaims),
-			builder.WithPredicates(flow.Updates(templateMatters))).
+			builder.WithPredicates(predicate.Or(flow.ComesOrLeaves(), flow.Updates(pauseChanges)))).
 		Watches(&infrav1.Metal3Machine{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(flow.OnlyDeletes())).
 		Watches(&clusterv1.Cluster{}, flow.Map(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
@@ -230,10 +231,8 @@ func dataToClaim(_ context.Context, data *infrav1.Metal3Data) []ctrl.Request {
 	return flow.Request(data.Namespace, ptr.Deref(data.Spec.Claim, infrav1.Metal3ObjectRef{}).Name)
 }
 
-// templateMatters returns true for a template that is deleted or replaced, or for a change of its pause.
-func templateMatters(before, after *infrav1.Metal3DataTemplate) bool {
-	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		annotations.HasPaused(before) != annotations.HasPaused(after)
+func pauseChanges(before, after *infrav1.Metal3DataTemplate) bool {
+	return annotations.HasPaused(before) != annotations.HasPaused(after)
 }
 
 // templateToClaims requeues the claims of a template.

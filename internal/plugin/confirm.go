@@ -33,6 +33,15 @@ func (c *recovery) confirmAll(ctx context.Context, plan func() (intent, error)) 
 	return c.confirmPlan(ctx, plan, func() error { return c.lookAgain(ctx) })
 }
 
+// lookAgain is look with an error if the course of the move has changed since the last read.
+func (c *recovery) lookAgain(ctx context.Context) error {
+	course := c.done.Course
+	if err := c.look(ctx); err != nil || c.done.Course == course {
+		return err
+	}
+	return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
+}
+
 // stillness is how long the target must not change before a command ends a move. While clusterctl copies or deletes, it
 // changes several objects a second.
 const stillness = 3 * time.Second

@@ -216,15 +216,6 @@ func (c *recovery) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAgain is look with an error if the course of the move has changed since the last read.
-func (c *recovery) lookAgain(ctx context.Context) error {
-	course := c.done.Course
-	if err := c.look(ctx); err != nil || c.done.Course == course {
-		return err
-	}
-	return fmt.Errorf("not done: the course of the move %w. Now: %s", errChanged, c.done.Course)
-}
-
 // different compares all objects of the source with those of the target, and returns the first that differs. It does
 // not read the content of Secrets.
 func (c *recovery) different(ctx context.Context) (string, error) {
