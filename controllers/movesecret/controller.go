@@ -163,9 +163,12 @@ func (r *Reconciler) labelAll(ctx context.Context, object client.Object, cache *
 	return errors.Join(failures...)
 }
 
-// report emits an event on the object that references a Secret. The retries with the same Secret count in one Event.
+// report emits an event on the object that references a Secret. The retries with the same Secret count in one Event,
+// also if the object changes between them, because the event states no resource version.
 func (r *Reconciler) report(object client.Object, key client.ObjectKey, cause error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	object = object.DeepCopyObject().(client.Object) //nolint:errcheck // a copy is of the same type
+	object.SetResourceVersion("")
 	r.Recorder.Eventf(object, secret, corev1.EventTypeWarning, reasonFailed, "Label",
 		"Failed to label Secret %s, so clusterctl move leaves it behind: %v", key.Name, cause)
 }

@@ -149,6 +149,12 @@ func describeRefusals(s *suite) {
 				HaveKeyWithValue("BareMetalHost host, user", saysNo)))
 			g.Expect(w.looks(g)).To(HaveKeyWithValue("host-bmc", BeNumerically(">", 3)), "it is tried again")
 		}).Should(Succeed())
+		stage.ChangeStatus(ctx, w.client, w.key("host"), &bmov1alpha1.BareMetalHost{},
+			func(host *bmov1alpha1.BareMetalHost) { host.Status.PoweredOn = true })
+		before := w.looks(Default)["host-bmc"]
+		Eventually(func(g Gomega) {
+			g.Expect(w.looks(g)).To(HaveKeyWithValue("host-bmc", BeNumerically(">", before+2)))
+		}).Should(Succeed())
 		Expect(w.warnings(ctx, Default)).To(HaveLen(2), "one for each Secret")
 		w.writes.Judge(nil)
 		w.eventuallyMove(ctx, "host-bmc", "user")

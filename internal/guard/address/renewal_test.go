@@ -2,12 +2,14 @@ package address_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/guard/address"
 )
@@ -125,6 +127,7 @@ func TestWatcherAnew(t *testing.T) {
 	inNetwork(t, func(handle *netlink.Handle) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
+		var renewals errgroup.Group
 		watcher := address.Watcher{
 			Interface: "eth0", Virtual: virtual, Patience: func() time.Duration { return 50 * time.Millisecond },
 		}
@@ -140,9 +143,16 @@ func TestWatcherAnew(t *testing.T) {
 				cancel()
 				return
 			}
-			time.AfterFunc(100*time.Millisecond, func() { replace(t, handle, "eth0", "172.22.0.2/24", 60) })
+			renewals.Go(func() error {
+				select {
+				case <-time.After(100 * time.Millisecond):
+					return add(handle, "eth0", "172.22.0.2/24", 60)
+				case <-ctx.Done():
+					return nil
+				}
+			})
 		}
-		if err := watcher.Run(ctx); err != nil {
+		if err := errors.Join(watcher.Run(ctx), renewals.Wait()); err != nil {
 			return err
 		}
 		again, end := context.WithCancel(t.Context())

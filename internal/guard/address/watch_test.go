@@ -114,18 +114,22 @@ func next(t *testing.T, seen <-chan address.Interface, what string) address.Inte
 // replace adds an address to an interface, or renews it.
 func replace(t *testing.T, handle *netlink.Handle, device, text string, lifetime int) {
 	t.Helper()
+	if err := add(handle, device, text, lifetime); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func add(handle *netlink.Handle, device, text string, lifetime int) error {
 	link, err := handle.LinkByName(device)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	entry, err := netlink.ParseAddr(text)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	entry.ValidLft, entry.PreferedLft = lifetime, lifetime
-	if err := handle.AddrReplace(link, entry); err != nil {
-		t.Fatal(err)
-	}
+	return handle.AddrReplace(link, entry)
 }
 
 // TestObserve reads the addresses that the netlink library has added.
