@@ -116,8 +116,9 @@ func describeSharing(s *suite) {
 		owner := metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: clusterName, UID: w.cluster.UID,
 		}
+		fleet := metav1.OwnerReference{APIVersion: "fleet.example/v1", Kind: clusterv1.ClusterKind, Name: clusterName, UID: "fleet"}
 		stage.Change(ctx, w.client, w.key("template"), &infrav1.Metal3DataTemplate{}, func(template *infrav1.Metal3DataTemplate) {
-			template.OwnerReferences = []metav1.OwnerReference{owner}
+			template.OwnerReferences = []metav1.OwnerReference{owner, fleet}
 		})
 		w.manager.Start()
 		owners := func(users int, want gomegatypes.GomegaMatcher) {
@@ -130,8 +131,8 @@ func describeSharing(s *suite) {
 			}).Should(Succeed())
 		}
 		w.orphan(ctx, "first", "template")
-		owners(1, ConsistOf(owner))
+		owners(1, ConsistOf(owner, fleet))
 		w.orphanIn(ctx, other, "second", "template")
-		owners(2, BeEmpty())
+		owners(2, ConsistOf(fleet))
 	})
 }

@@ -113,7 +113,7 @@ func announce() flow.Announcement {
 // set it. The garbage collector would delete the template with its owner.
 func shareTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	s.template.OwnerReferences = slices.DeleteFunc(s.template.OwnerReferences, func(owner metav1.OwnerReference) bool {
-		return owner.Kind == clusterv1.ClusterKind &&
+		return owner.Kind == clusterv1.ClusterKind && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") &&
 			slices.ContainsFunc(s.claims, func(claim *infrav1.Metal3DataClaim) bool {
 				user := claim.Labels[clusterv1.ClusterNameLabel]
 				return user != "" && user != owner.Name

@@ -90,15 +90,16 @@ func claimProblems(hosts []bmov1alpha1.BareMetalHost, machines []infrav1.Metal3M
 // writeProblems returns errors of the requests of an association: too many writes, and double claims.
 func writeProblems(requests []env.Request, machines, allowed int, contested bool) []string {
 	var problems []string
-	written := map[string]int{}
+	written := map[string][]env.Request{}
 	for _, request := range requests {
 		if isHosts(request) && isWrite(request) && request.Code < 300 {
-			written[request.Name]++
+			written[request.Name] = append(written[request.Name], request)
 		}
 	}
 	for _, host := range slices.Sorted(maps.Keys(written)) {
-		if written[host] > 1 {
-			problems = append(problems, fmt.Sprintf("double claim: host %s was written %d times", host, written[host]))
+		if writes := written[host]; len(writes) > 1 {
+			problems = append(problems, fmt.Sprintf("double claim: host %s was written %d times: %+v",
+				host, len(writes), writes))
 		}
 	}
 	// Status updates of the Cluster occur at most once a second, for any number of machines.
