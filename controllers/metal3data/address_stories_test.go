@@ -158,6 +158,20 @@ func describeAddresses(s *suite) {
 		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.2"))
 	})
 
+	It("renders an address that its provider creates after the claim names it", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.manager.Start()
+		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+		w.machine(ctx, "machine", "template")
+		claim := w.addressClaim(ctx, "template-0-p")
+		w.allocated(ctx, claim, "10.9.0.1")
+		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
+			"status.addressRef names IPAddress address-10.9.0.1, which does not exist"))
+		w.address(ctx, claim, "10.9.0.1", claim.Spec.PoolRef)
+		w.ready(ctx, "template-0")
+		Expect(w.secret(ctx, "machine-metadata", "metaData")).To(ContainSubstring("10.9.0.1"))
+	})
+
 	It("renders no address of another claim, or of a claim that is being deleted", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()

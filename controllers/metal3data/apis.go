@@ -54,18 +54,21 @@ func (clusterAPI) result(ctx context.Context, live client.Reader, object client.
 	if claim.Status.AddressRef.Name == "" || !claim.DeletionTimestamp.IsZero() {
 		return found, nil
 	}
-	address := &ipamv1.IPAddress{}
-	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
-	if err := live.Get(ctx, key, address); err != nil {
-		return found, client.IgnoreNotFound(err)
-	}
-	if owner := address.Spec.ClaimRef.Name; owner != claim.Name {
-		found.Failure = fmt.Sprintf("status.addressRef names IPAddress %s, which belongs to IPAddressClaim %s",
-			address.Name, owner)
+	name := claim.Status.AddressRef.Name
+	address, err := flow.Find[ipamv1.IPAddress](ctx, live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
+	switch {
+	case err != nil:
+		return found, err
+	case address == nil:
+		found.Failure = fmt.Sprintf("status.addressRef names IPAddress %s, which does not exist", name)
 		return found, nil
-	}
-	if pool := address.Spec.PoolRef; pool != claim.Spec.PoolRef {
+	case address.Spec.ClaimRef.Name != claim.Name:
+		found.Failure = fmt.Sprintf("status.addressRef names IPAddress %s, which belongs to IPAddressClaim %s",
+			name, address.Spec.ClaimRef.Name)
+		return found, nil
+	case address.Spec.PoolRef != claim.Spec.PoolRef:
 		// The Metal3 IP address manager answers claims of all pools with the name of an IPPool.
+		pool := address.Spec.PoolRef
 		found.OtherPool = fmt.Sprintf("%s.%s %s", pool.Kind, pool.APIGroup, pool.Name)
 		return found, nil
 	}

@@ -102,7 +102,7 @@ func (r *Reconciler) claimAddress(ctx context.Context, s *scope, wanted hostdata
 			"%s: %s %s got an address of %s instead of %s. Use pools with different names in a new Metal3DataTemplate.",
 			wanted.Field, through.kind(), found.Name, found.OtherPool, wanted.Pool)), nil
 	case hostdata.ReportFailure:
-		return failed(wanted, through, found), nil
+		return r.failed(wanted, through, found), nil
 	default:
 		return r.await(ctx, through, claim, wanted)
 	}
@@ -120,14 +120,16 @@ func waiting(wanted hostdata.Claim, format string, arguments ...any) outcome.Out
 		fmt.Sprintf("%s: ", wanted.Field)+fmt.Sprintf(format, arguments...))
 }
 
-func failed(wanted hostdata.Claim, through api, found *hostdata.FoundClaim) outcome.Outcome {
+// failed returns the outcome of a failed claim. It checks the claim again, because an address that is created or
+// corrected after the claim names it enqueues no data.
+func (r *Reconciler) failed(wanted hostdata.Claim, through api, found *hostdata.FoundClaim) outcome.Outcome {
 	reached := outcome.Waiting(infrav1.AddressFailedReason, fmt.Sprintf(
 		"%s: %s allocated no address for %s %s: %s. Correct or enlarge the pool, or delete machines that use it.",
 		wanted.Field, wanted.Pool, through.kind(), found.Name, found.Failure))
 	if found.Final {
 		return reached.WithAfter(hostdata.RetryAfter - found.Age)
 	}
-	return reached
+	return reached.WithAfter(r.recheckInterval())
 }
 
 // await waits for the address manager. It checks whether the pool exists, because the address manager does not report a
