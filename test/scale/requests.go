@@ -29,8 +29,11 @@ func count(requests []env.Request, matches func(env.Request) bool) int {
 }
 
 func isWrite(request env.Request) bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, request.Verb)
+	return !request.DryRun &&
+		slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, request.Verb)
 }
+
+func isDryRun(request env.Request) bool { return request.DryRun }
 
 func isEvent(request env.Request) bool { return request.Resource == "events" }
 

@@ -26,6 +26,9 @@ const (
 	// already, so its change is an event.
 	writesPerWaiter = 5
 
+	// trialInterval is the interval at which the manager checks one host with a dry run.
+	trialInterval = 5 * time.Minute
+
 	// machineKind is the kind of the measured consumers.
 	machineKind = "Metal3Machine"
 
@@ -55,6 +58,7 @@ func (s *session) verifyClaims(ctx context.Context) error {
 	}
 	s.result.problems = append(s.result.problems, writeProblems(
 		s.result.association, s.result.size, allowed, s.result.contest != nil)...)
+	s.result.problems = append(s.result.problems, trialProblems(s.result.association, s.result.associated)...)
 	return nil
 }
 
@@ -113,6 +117,15 @@ func writeProblems(requests []env.Request, machines, allowed int, contested bool
 			writes, machines, allowed))
 	}
 	return problems
+}
+
+// trialProblems returns errors of too many dry runs, with which the manager checks whether hosts can be paused.
+func trialProblems(requests []env.Request, elapsed time.Duration) []string {
+	allowed := int(elapsed/trialInterval) + 1
+	if trials := count(ofManager(requests), isDryRun); trials > allowed {
+		return []string{fmt.Sprintf("%d dry runs in %s, want %d at most", trials, elapsed, allowed)}
+	}
+	return nil
 }
 
 // verifyRelease checks that hosts have no leftovers, and that the requests since the start list no hosts.

@@ -77,6 +77,8 @@ func TestWriteProblems(t *testing.T) {
 	claim := env.Request{User: managerUser, Verb: "patch", Resource: "baremetalhosts", Name: "a", Code: 200}
 	refused := claim
 	refused.Code = 409
+	trial := claim
+	trial.DryRun = true
 	status := env.Request{User: managerUser, Verb: "patch", Resource: "metal3machines", Subresource: "status", Code: 200}
 	event := env.Request{User: managerUser, Verb: "create", Resource: "events", Code: 201}
 	read := env.Request{User: managerUser, Verb: "get", Resource: "secrets", Code: 200}
@@ -103,6 +105,10 @@ func TestWriteProblems(t *testing.T) {
 			reason:   "Another host had to be chosen and recorded.",
 			requests: []env.Request{refused, status, claim, status, status, event}, contested: true,
 		},
+		"DryRun": {
+			reason:   "A dry run writes nothing.",
+			requests: []env.Request{claim, trial, status, status, event},
+		},
 		"Twice": {
 			reason:   "Two claims of one host succeeded.",
 			requests: []env.Request{claim, claim}, want: "host a was written 2 times",
@@ -117,6 +123,12 @@ func TestWriteProblems(t *testing.T) {
 			expect(t, tc.reason, writeProblems(tc.requests, 1, writesPerMachine, tc.contested), tc.want)
 		})
 	}
+}
+
+func TestTrialProblems(t *testing.T) {
+	trials := slices.Repeat([]env.Request{{User: managerUser, Verb: "patch", Resource: "baremetalhosts", DryRun: true}}, 2)
+	expect(t, "One dry run every five minutes.", trialProblems(trials, trialInterval), "")
+	expect(t, "Two dry runs in less time.", trialProblems(trials, trialInterval-1), "2 dry runs")
 }
 
 func TestIdleProblems(t *testing.T) {

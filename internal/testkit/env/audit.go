@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 )
 
@@ -32,13 +33,16 @@ type Request struct {
 	UserAgent   string
 	// Code of the response, such as 200.
 	Code int
+	// DryRun says that the API server only checked a write.
+	DryRun bool
 }
 
 // auditEvent has the used fields of a line of the audit log.
 type auditEvent struct {
-	AuditID string `json:"auditID"`
-	Verb    string `json:"verb"`
-	User    struct {
+	AuditID    string `json:"auditID"`
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	UserAgent string `json:"userAgent"`
@@ -94,12 +98,16 @@ func CountRequests(requests []Request, key func(Request) string) map[string]int 
 	return counts
 }
 
-// String returns verb and resource: "patch baremetalhosts/status".
+// String returns verb and resource: "patch baremetalhosts/status" or "patch baremetalhosts (dry run)".
 func (r Request) String() string {
+	text := r.Verb + " " + r.Resource
 	if r.Subresource != "" {
-		return r.Verb + " " + r.Resource + "/" + r.Subresource
+		text += "/" + r.Subresource
 	}
-	return r.Verb + " " + r.Resource
+	if r.DryRun {
+		text += " (dry run)"
+	}
+	return text
 }
 
 func readRequests(log io.Reader) ([]Request, error) {
@@ -133,6 +141,9 @@ func (e auditEvent) request() Request {
 		Verb: e.Verb, User: e.User.Username, UserAgent: e.UserAgent,
 		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+	}
+	if target, err := url.Parse(e.RequestURI); err == nil {
+		request.DryRun = target.Query().Has("dryRun")
 	}
 	if e.ResponseStatus != nil {
 		request.Code = e.ResponseStatus.Code

@@ -170,6 +170,9 @@ func testRequests(t *testing.T, server *env.Server) {
 	if err := counted.List(t.Context(), &bmov1alpha1.BareMetalHostList{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := counted.Create(t.Context(), build.Host("counted-2"), client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
 	requests, err := server.Requests()
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +183,9 @@ func testRequests(t *testing.T, server *env.Server) {
 		}
 		return request.String()
 	})
-	want := map[string]int{"create baremetalhosts": 2, "patch baremetalhosts/status": 2, "list baremetalhosts": 1}
+	want := map[string]int{
+		"create baremetalhosts": 2, "patch baremetalhosts/status": 2, "list baremetalhosts": 1, "create baremetalhosts (dry run)": 1,
+	}
 	for name, count := range want {
 		if got[name] != count {
 			t.Errorf("%s: got %d, want %d; all counts: %v", name, got[name], count, got)
