@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -71,6 +72,9 @@ func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) 
 	switch {
 	case len(htpasswd) > 0 && admits(htpasswd, data[UsernameKey], data[PasswordKey]):
 		data[HtpasswdKey] = htpasswd
+		if given.data != nil {
+			data[HtpasswdKey] = currentFirst(htpasswd, data[UsernameKey])
+		}
 		return nil
 	case len(htpasswd) > 0 && given.data == nil:
 		return problemf("htpasswd of Secret %s does not admit its username with its password: remove htpasswd, and it is "+
@@ -86,6 +90,20 @@ func (k *Keeper) completeHtpasswd(data map[string][]byte, found, given content) 
 		data[HtpasswdKey] = fmt.Appendf(data[HtpasswdKey], "%s\n", before)
 	}
 	return nil
+}
+
+// currentFirst returns a htpasswd with the line of the current user first. The next change keeps only this line.
+func currentFirst(htpasswd, username []byte) []byte {
+	var current, others []byte
+	for line := range bytes.Lines(htpasswd) {
+		line = slices.Concat(bytes.TrimSpace(line), []byte("\n"))
+		if user, _, _ := bytes.Cut(line, []byte(":")); bytes.Equal(user, username) {
+			current = append(current, line...)
+		} else {
+			others = append(others, line...)
+		}
+	}
+	return append(current, others...)
 }
 
 func checkCredentials(name string, data map[string][]byte) error {

@@ -412,6 +412,11 @@ func TestPreviousUserStaysValid(t *testing.T) {
 	if admits(third.Htpasswd, []byte("admin"), []byte(secretPassword)) {
 		t.Error("an older user is valid")
 	}
+	rotate("second", "two")
+	last := rotate("last", "four")
+	if !admits(last.Htpasswd, []byte("last"), []byte("four")) || !admits(last.Htpasswd, []byte("second"), []byte("two")) {
+		t.Error("after a return to an earlier user, the previous or the current user is invalid")
+	}
 }
 
 func TestSecretsOfTheUserThatCannotBeUsed(t *testing.T) {
