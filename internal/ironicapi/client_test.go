@@ -212,7 +212,8 @@ func TestObserve(t *testing.T) {
 			endpoint: func(e *ironicapi.Endpoint) { e.URL = "https://" + unused(t) + "/v1/" }, want: only(pivot.Unreachable),
 		},
 		"Slow": {
-			reason: "no response",
+			reason:   "no response",
+			endpoint: func(e *ironicapi.Endpoint) { e.Timeout = 500 * time.Millisecond },
 			ironic: func(f *fake) {
 				f.drivers = func(_ http.ResponseWriter, r *http.Request) {
 					<-r.Context().Done()
@@ -248,7 +249,7 @@ func TestObserve(t *testing.T) {
 			certificate, authority := identity(t, tc.certificate)
 			endpoint := ironicapi.Endpoint{
 				URL: serve(t, ironic, certificate), Username: user, Password: password, Authority: authority,
-				Timeout: 500 * time.Millisecond,
+				Timeout: time.Minute,
 			}
 			if tc.endpoint != nil {
 				tc.endpoint(&endpoint)

@@ -105,7 +105,7 @@ func next(t *testing.T, seen <-chan address.Interface, what string) address.Inte
 	select {
 	case now := <-seen:
 		return now
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: got no observation", what)
 		return address.Interface{}
 	}

@@ -5,6 +5,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -23,10 +24,6 @@ import (
 // Timeout is the limit of one check with all its requests. On a busy node, Ironic answers in seconds. Another holder
 // would start with an empty database, often on a node that is as busy. Two such checks take less time than Patience.
 const Timeout = 4500 * time.Millisecond
-
-// slowIronic is the limit of an Ironic that answers fast. It leaves the web server, which asks Ironic again, twice as
-// much time.
-const slowIronic = Timeout / 3
 
 // Interval is the time between the starts of two checks.
 const Interval = time.Second
@@ -65,6 +62,9 @@ type Prober struct {
 	Now func() time.Time
 
 	trust trust
+
+	// limit of one check. Zero means Timeout.
+	limit time.Duration
 
 	// unread is the error of the last read of the authorities.
 	unread error
@@ -107,10 +107,16 @@ func (p *Prober) Unsettled() error {
 	}
 }
 
+func (p *Prober) timeout() time.Duration { return cmp.Or(p.limit, Timeout) }
+
+// slowIronic is the limit of an Ironic that answers fast. It leaves the web server, which asks Ironic again, twice as
+// much time.
+func (p *Prober) slowIronic() time.Duration { return p.timeout() / 3 }
+
 // Check returns nil if Ironic is healthy, and otherwise a *Failure. It requests the conductor from
 // Ironic, the version of the API from the web server, which requires no credentials, and all images.
 func (p *Prober) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
 	if p.unread = p.trust.follow(p.Target.Authority); len(p.trust.now) == 0 {
 		return &Failure{Reason: "NoAuthority", Cause: p.unread}
@@ -128,9 +134,9 @@ func (p *Prober) Check(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case IsSlow(err) && took > slowIronic:
+	case IsSlow(err) && took > p.slowIronic():
 		err = fmt.Errorf("the Ironic of this node took %s to answer on its socket, so that a check with its web server "+
-			"takes longer than %s: %w", took.Round(time.Millisecond), Timeout, err)
+			"takes longer than %s: %w", took.Round(time.Millisecond), p.timeout(), err)
 		return &Failure{slow, err, Node}
 	default:
 		return &Failure{ReasonOf(err), err, behind(err)}

@@ -158,6 +158,8 @@ func TestPartOf(t *testing.T) {
 // the web server if Ironic answers fast.
 func TestSlowIronic(t *testing.T) {
 	t.Parallel()
+	// The margins are seconds on a busy machine.
+	const limit = 3 * health.Timeout
 	for name, test := range map[string]struct {
 		in   ironic
 		part health.Part
@@ -165,17 +167,18 @@ func TestSlowIronic(t *testing.T) {
 		falls time.Duration
 	}{
 		"each request takes a little more than half of the limit": {
-			ironic{delay: health.Timeout/2 + 100*time.Millisecond}, health.Node, health.Patience},
-		"each request takes almost the limit": {
-			ironic{delay: health.Timeout - 500*time.Millisecond}, health.Node, health.Patience},
+			ironic{delay: limit/2 + 100*time.Millisecond}, health.Node, health.Patience},
+		"each request takes most of the limit": {
+			ironic{delay: limit - 4*time.Second}, health.Node, health.Patience},
 		"it and the images take almost half of the limit": {
-			ironic{delay: health.Timeout/2 - 400*time.Millisecond, imageDelay: time.Second}, health.Node, health.Patience},
+			ironic{delay: limit/2 - 400*time.Millisecond, imageDelay: time.Second}, health.Node, health.Patience},
 		"the images alone do not arrive": {
-			ironic{delay: time.Second, imageDelay: health.Timeout}, health.WebServer, 0},
+			ironic{delay: time.Second, imageDelay: limit}, health.WebServer, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prober, _ := newProber(t, test.in)
+			prober.SetLimit(limit)
 			err := prober.Check(t.Context())
 			if !health.IsSlow(err) || health.PartOf(err) != test.part {
 				t.Fatalf("the part %d is %q: %v", health.PartOf(err), health.ReasonOf(err), err)
@@ -214,6 +217,7 @@ func TestStalledClients(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = client.Close() })
 	}
+	prober.SetLimit(3 * health.Timeout)
 	err := prober.Check(t.Context())
 	if health.ReasonOf(err) != "Slow" || health.PartOf(err) != health.WebServer {
 		t.Fatalf("the web server is %q: %v", health.ReasonOf(err), err)
@@ -556,9 +560,14 @@ func newProber(t *testing.T, in ironic) (*health.Prober, *atomic.Int64) {
 		target.Images = nil
 	}
 	var clock atomic.Int64
-	return &health.Prober{
+	prober := &health.Prober{
 		Target: target, Now: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) },
-	}, &clock
+	}
+	prober.SetLimit(time.Minute)
+	if in.slow {
+		prober.SetLimit(time.Second)
+	}
+	return prober, &clock
 }
 
 // busyListener accepts a connection when a worker is free.
