@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"strings"
 
 	bmov1alpha1 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -147,15 +148,21 @@ func Consumer(host *bmov1alpha1.BareMetalHost) (machine string, found bool) {
 //	a host           the same host           none: the provider chose it
 //	a host           another host, or none   the host
 func NamedByUser(machine metav1.Object) string {
-	if name := Recorded(machine); name != machine.GetAnnotations()[infrav1.ChosenHostAnnotation] {
+	if name := annotated(machine); name != machine.GetAnnotations()[infrav1.ChosenHostAnnotation] {
 		return name
 	}
 	return ""
 }
 
-// Recorded returns the name of the host in the host annotation of a machine, empty if there is none. The namespace of
+// Recorded returns the name of the host in the host annotation of a machine. For a provisioned machine that lost the
+// annotation, it returns the name in the provider ID. Empty if there is none.
+func Recorded(machine *infrav1.Metal3Machine) string {
+	return cmp.Or(annotated(machine), Published(machine))
+}
+
+// annotated returns the name of the host in the host annotation of a machine, empty if there is none. The namespace of
 // the annotation is optional and ignored: a machine claims hosts only in its own namespace.
-func Recorded(machine metav1.Object) string {
+func annotated(machine metav1.Object) string {
 	recorded := machine.GetAnnotations()[infrav1.HostAnnotation]
 	if _, name, qualified := strings.Cut(recorded, "/"); qualified {
 		return name
@@ -163,8 +170,8 @@ func Recorded(machine metav1.Object) string {
 	return recorded
 }
 
-// Published returns the name of the host in the provider ID of a machine. It finds the host that a machine runs on if
-// the machine lost its annotation. Empty if there is none.
+// Published returns the name of the host in the provider ID of a machine. Empty if there is none, for the provider ID
+// of another machine, and for other formats, such as the UID of the host that earlier versions of CAPM3 wrote.
 func Published(machine *infrav1.Metal3Machine) string {
 	namespace, name, of, ok := ParseProviderID(machine.Spec.ProviderID)
 	if !ok || namespace != machine.Namespace || of != machine.Name {

@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -154,17 +153,17 @@ func (r *Reconciler) withoutOrphans(
 }
 
 // machineToHost requeues the host that a machine has recorded. After an update it gets the old and the new machine.
-func machineToHost(_ context.Context, machine client.Object) []ctrl.Request {
-	return flow.Request(machine.GetNamespace(), host.Recorded(machine))
+func machineToHost(_ context.Context, machine *infrav1.Metal3Machine) []ctrl.Request {
+	return flow.Request(machine.Namespace, host.Recorded(machine))
 }
 
 // unrecords passes a Metal3Machine that no longer records a host: it was deleted, or its record changed.
 func unrecords() predicate.Funcs {
 	passes := flow.OnlyDeletes()
-	passes.UpdateFunc = func(e event.UpdateEvent) bool {
-		before := host.Recorded(e.ObjectOld)
-		return before != "" && before != host.Recorded(e.ObjectNew)
-	}
+	passes.UpdateFunc = flow.Updates(func(before, after *infrav1.Metal3Machine) bool {
+		name := host.Recorded(before)
+		return name != "" && name != host.Recorded(after)
+	}).UpdateFunc
 	return passes
 }
 

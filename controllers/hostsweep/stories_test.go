@@ -190,6 +190,10 @@ func describeSweep(s *suite) {
 		w.swept(ctx, "dirty", map[string]string{"example.com/asset": "4711"})
 		w.swept(ctx, "recorded", unblocked)
 		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "recorded").Annotations).To(Equal(unblocked)) }).Should(Succeed())
+		stage.Change(ctx, w.client, w.key("machine"), machine, func(machine *infrav1.Metal3Machine) {
+			machine.Annotations, machine.Spec.ProviderID = nil, "metal3://"+w.namespace+"/recorded/machine"
+		})
+		Consistently(func(g Gomega) { g.Expect(w.get(ctx, g, "recorded").Annotations).To(Equal(unblocked)) }).Should(Succeed())
 		Expect(w.client.Delete(ctx, machine)).To(Succeed())
 		w.swept(ctx, "recorded", map[string]string{"example.com/asset": "4711"})
 	})

@@ -215,6 +215,20 @@ func describeReleases(s *suite) {
 		w.eventually(ctx, "machine", infrav1.DeletingCondition, stage.IsTrueBecause(infrav1.HostDeprovisioningReason))
 	})
 
+	It("claims no other host if its host is deleted and its annotation is removed", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.lose(ctx)
+		w.forget(ctx)
+		w.host(ctx, "free")
+		w.start()
+		w.eventually(ctx, "machine", infrav1.HostAssociatedCondition, stage.IsFalseBecause(infrav1.HostLostReason,
+			"BareMetalHost host no longer exists. Restore it, or delete Machine machine to replace it."))
+		Consistently(func(g Gomega) { g.Expect(w.hostsOf(ctx, g, "machine")).To(BeEmpty()) }).Should(Succeed())
+
+		w.host(ctx, "host", build.Provisioned(), build.Consumed(w.named("machine")))
+		Expect(w.associated(ctx, "machine")).To(Equal("host"))
+	})
+
 	// strip removes the consumerRef of a host.
 	strip := func(ctx context.Context, w *world) {
 		GinkgoHelper()
@@ -250,6 +264,22 @@ func describeReleases(s *suite) {
 		w.remove(ctx, "machine")
 		restored(ctx, w, before)
 		Expect(w.getHost(ctx, Default, "free").Spec.ConsumerRef).To(BeNil())
+	})
+
+	It("releases its host if it is deleted after the consumerRef and its annotation were removed", func(ctx context.Context) {
+		w, before := sweptWorld(ctx)
+		running := w.start()
+		w.secret(ctx, "machine")
+		w.metal3Machine(ctx, w.owner(ctx, "machine"))
+		Eventually(func(g Gomega) {
+			g.Expect(w.getMachine(ctx, g, "machine").Spec.ProviderID).NotTo(BeEmpty())
+		}).Should(Succeed())
+		running.Stop()
+		strip(ctx, w)
+		w.forget(ctx)
+		w.remove(ctx, "machine")
+		w.start()
+		restored(ctx, w, before)
 	})
 
 	It("releases its host if it is deleted after the consumerRef was removed", func(ctx context.Context) {
@@ -371,6 +401,12 @@ func (w *world) lose(ctx context.Context) {
 		build.Finalizers(infrav1.MachineFinalizer), stage.With(func(machine *infrav1.Metal3Machine) {
 			machine.Spec.ProviderID = w.providerID("host", "machine")
 		}))
+}
+
+// forget removes the annotations of a machine with the name of its host.
+func (w *world) forget(ctx context.Context) {
+	GinkgoHelper()
+	change(ctx, w, "machine", &infrav1.Metal3Machine{}, func(machine *infrav1.Metal3Machine) { machine.Annotations = nil })
 }
 
 // named returns a Metal3Machine of the world that need not exist.

@@ -1,7 +1,6 @@
 package metal3machine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -150,7 +149,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) error {
 
 func (r *Reconciler) readHost(ctx context.Context, s *scope) error {
 	name := host.Recorded(s.machine)
-	holdings, err := r.Hosts.Holdings(ctx, s.key(), cmp.Or(name, host.Published(s.machine)))
+	holdings, err := r.Hosts.Holdings(ctx, s.key(), name)
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,11 @@ func deleted(s *scope) {
 func TestRoute(t *testing.T) {
 	r := &Reconciler{}
 	noOwner := func(s *scope) { s.owner, s.cluster = nil, nil }
+	with := func(providerID string) func(*scope) {
+		return func(s *scope) { s.machine.Spec.ProviderID = providerID }
+	}
 	lost := func(s *scope) {
-		s.machine.Spec.ProviderID = "metal3://metal3/host/machine"
+		with("metal3://metal3/host/machine")(s)
 		setHostAnnotation(s.machine, "host")
 	}
 	stripped := func(s *scope) {
@@ -103,7 +106,14 @@ func TestRoute(t *testing.T) {
 		"Lost": {
 			"no other host is claimed", complete(lost), []string{"waitForOwner", "KeepFinalizer", "reportLostHost"},
 		},
-		"Stripped": {"the recorded host is claimed again", complete(stripped), reclaim(run)},
+		"LostWithoutAnnotation": {
+			"the provider ID names the host", complete(with("metal3://metal3/host/machine")),
+			[]string{"waitForOwner", "KeepFinalizer", "reportLostHost"},
+		},
+		"PresetProviderID":    {"another machine published it", complete(with("metal3://metal3/host/other")), acquire},
+		"ForeignProviderID":   {"a machine of another namespace published it", complete(with("metal3://b/host/machine")), acquire},
+		"ProviderIDWithAnUID": {"it names no host", complete(with("metal3://4a52b0e2-1d9c-4b46-9d5f-3f1c2f4f1a11")), acquire},
+		"Stripped":            {"the recorded host is claimed again", complete(stripped), reclaim(run)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -412,14 +422,24 @@ func TestReportLostHost(t *testing.T) {
 }
 
 func TestRecordedHost(t *testing.T) {
+	machine := build.Metal3Machine("machine", "cluster")
+	expect := func(value, want string) {
+		t.Helper()
+		machine.Annotations = map[string]string{infrav1.HostAnnotation: value}
+		if got := host.Recorded(machine); got != want {
+			t.Errorf("annotation %q, provider ID %q: got %q, want %q", value, machine.Spec.ProviderID, got, want)
+		}
+	}
 	for value, want := range map[string]string{
 		"": "", "metal3/host": "host", "elsewhere/host": "host", "host": "host", "a/b/c": "b/c",
 	} {
-		machine := &infrav1.Metal3Machine{}
-		machine.Annotations = map[string]string{infrav1.HostAnnotation: value}
-		if got := host.Recorded(machine); got != want {
-			t.Errorf("annotation %q: got %q, want %q", value, got, want)
-		}
+		expect(value, want)
+	}
+	machine.Spec.ProviderID = "metal3://metal3/published/machine"
+	expect("metal3/host", "host")
+	expect("", "published")
+	if got := host.NamedByUser(machine); got != "" {
+		t.Errorf("no user named a host in the annotation, got %q", got)
 	}
 }
 

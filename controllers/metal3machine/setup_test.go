@@ -215,11 +215,15 @@ func TestHostToMachines(t *testing.T) {
 	}{
 		"Free":      {"the store offers free hosts", build.Host("free"), nil},
 		"Recorded":  {"a machine may have lost it", build.Host("recorded"), requests("recorder")},
+		"Published": {"a machine may have lost it and its annotation", build.Host("published"), requests("publisher")},
 		"Claimed":   {"its machine", build.Host("host", build.Consumed(machine)), requests("machine")},
 		"Elsewhere": {"machines and hosts share a namespace", build.Host("host", build.Consumed(elsewhere)), nil},
 	}
 	recorder := build.Metal3Machine("recorder", "cluster", build.OnHost(build.Host("recorded")))
-	r := &Reconciler{Reporter: flow.Reporter{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).WithObjects(recorder).
+	publisher := build.Metal3Machine("publisher", "cluster")
+	publisher.Spec.ProviderID = "metal3://metal3/published/publisher"
+	r := &Reconciler{Reporter: flow.Reporter{Client: fake.NewClientBuilder().WithScheme(build.Scheme()).
+		WithObjects(recorder, publisher).
 		WithIndex(&infrav1.Metal3Machine{}, hoststore.RecordedHostIndex, hoststore.ByRecordedHost).Build()}}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,11 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // ByRecordedHost returns the values of RecordedHostIndex for a Metal3Machine.
-func ByRecordedHost(machine client.Object) []string {
+func ByRecordedHost(object client.Object) []string {
+	machine, isMachine := object.(*infrav1.Metal3Machine)
+	if !isMachine {
+		return nil
+	}
 	if name := host.Recorded(machine); name != "" {
 		return []string{name}
 	}
