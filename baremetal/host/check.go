@@ -40,7 +40,7 @@ type Wanted struct {
 	// Named is the name of the only host that the machine may claim, because a user named it. Empty means any host.
 	Named string
 
-	// Ahead is the number of machines of the same owner that wait before this one.
+	// Ahead is the number of machines of the same owner that wait before this one for a busy reserved host that it awaits.
 	Ahead int
 
 	// Refused is true while the machine pauses after a refused claim. Then no host passes, and every host that would pass

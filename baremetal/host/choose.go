@@ -27,8 +27,8 @@ type Choice struct {
 	// RetryAfter is the time until the machine may claim a host again. Zero means unknown. Choose does not set it.
 	RetryAfter time.Duration
 
-	// Awaited is the number of busy hosts that are reserved for the owner, if the machine waits for one of them.
-	Awaited int
+	// Awaited are the busy hosts that are reserved for the owner, if the machine waits for one of them.
+	Awaited []*bmov1alpha1.BareMetalHost
 
 	// Message explains why there is no host.
 	Message string
@@ -83,7 +83,7 @@ func Choose(candidates []Candidate, wanted Wanted) Choice {
 		return Choice{Host: best.Host}
 	case len(busy) > 0:
 		first := slices.MinFunc(busy, func(a, b *bmov1alpha1.BareMetalHost) int { return strings.Compare(a.Name, b.Name) })
-		return Choice{Awaited: len(busy), Message: fmt.Sprintf(
+		return Choice{Awaited: busy, Message: fmt.Sprintf(
 			"Waiting for BareMetalHost %s, which is reserved for %s by node reuse and is %s",
 			first.Name, wanted.Owner, stateName(first))}
 	default:
@@ -109,6 +109,12 @@ func survey(candidates []Candidate, wanted Wanted) (
 		}
 	}
 	return preferred(near, wanted.Machine), busy, failing
+}
+
+// Awaits returns true if a machine waits for a busy host that is reserved for its owner.
+func Awaits(wanted Wanted, busy *bmov1alpha1.BareMetalHost) bool {
+	return (wanted.Named == "" || wanted.Named == busy.Name) && ReservedFor(busy, wanted) &&
+		Check(Candidate{Host: busy}, wanted) == NotAvailable
 }
 
 // nearest inserts a host by rank and keeps the first Near hosts.

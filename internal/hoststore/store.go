@@ -89,7 +89,7 @@ func (s *Store) chooseOnce(ctx context.Context, wanted host.Wanted) (host.Choice
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	choice = s.choose(wanted, hosts)
-	if began > 0 && choice.Host == nil && choice.Awaited == 0 {
+	if began > 0 && choice.Host == nil && len(choice.Awaited) == 0 {
 		s.waitlist(wanted.Namespace).recordCount(s.keyOf(wanted), began, choice, len(hosts), s.assumed.clock.Now())
 	}
 	return choice, nil
@@ -153,7 +153,7 @@ func (s *Store) chooseFree(wanted host.Wanted) (choice host.Choice, began uint64
 	key, now := s.keyOf(wanted), s.assumed.clock.Now()
 	if !list.isSearched(key, now) {
 		choice = s.choose(wanted, s.pool.candidates(wanted, candidate))
-		if choice.Host != nil || choice.Awaited > 0 {
+		if choice.Host != nil || len(choice.Awaited) > 0 {
 			return choice, 0, true
 		}
 	}
@@ -179,9 +179,9 @@ func (s *Store) choose(wanted host.Wanted, hosts []*bmov1alpha1.BareMetalHost) h
 	}
 	list := s.waitlist(wanted.Namespace)
 	choice := host.Choose(candidates, wanted)
-	if choice.Awaited > 0 {
+	if len(choice.Awaited) > 0 {
 		// The machines ahead matter only for a busy reserved host.
-		wanted.Ahead = list.ahead(wanted)
+		wanted.Ahead = list.ahead(wanted, choice.Awaited)
 		choice = host.Choose(candidates, wanted)
 	}
 	if choice.Host != nil {

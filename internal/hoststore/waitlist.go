@@ -48,7 +48,8 @@ type waitlist struct {
 }
 
 type waiter struct {
-	wanted host.Wanted
+	wanted   host.Wanted
+	requires requirement
 
 	// first and last are the sequence numbers of its first and its last request.
 	first, last uint64
@@ -132,9 +133,9 @@ func (w *waitlist) add(wanted host.Wanted) {
 	}
 	w.close(current)
 	w.disown(current)
-	current.wanted, current.last, current.isOpen = wanted, w.sequence, true
-	key := requirementOf(wanted)
-	w.open[key] = inserted(w.open[key], current)
+	current.wanted, current.requires = wanted, requirementOf(wanted)
+	current.last, current.isOpen = w.sequence, true
+	w.open[current.requires] = inserted(w.open[current.requires], current)
 	if wanted.Owner == "" {
 		return
 	}
@@ -169,7 +170,7 @@ func (w *waitlist) close(current *waiter) {
 		return
 	}
 	current.isOpen = false
-	key := requirementOf(current.wanted)
+	key := current.requires
 	if w.open[key] = removed(w.open[key], current); len(w.open[key]) == 0 {
 		delete(w.open, key)
 	}
@@ -198,13 +199,25 @@ func (w *waitlist) setChosen(machine string) {
 	}
 }
 
-// ahead returns the number of machines of the same owner that wait before a machine.
-func (w *waitlist) ahead(wanted host.Wanted) int {
+// ahead returns the number of machines that wait before a machine for one of the busy hosts that it awaits. It stops at
+// the number of these hosts. Machines of the list with the same requirement await the same hosts.
+func (w *waitlist) ahead(wanted host.Wanted, awaited []*bmov1alpha1.BareMetalHost) int {
 	self := w.waiters[wanted.Machine]
 	if self == nil {
 		return 0
 	}
-	count, _ := position(w.owned[wanted.Owner][wanted.Cluster], self.first)
+	waiters, count, competes := w.owned[wanted.Owner][wanted.Cluster], 0, map[requirement]bool{}
+	for at := 0; count < len(awaited) && at < len(waiters) && waiters[at].first < self.first; at++ {
+		key := waiters[at].requires
+		if _, known := competes[key]; !known {
+			competes[key] = slices.ContainsFunc(awaited, func(busy *bmov1alpha1.BareMetalHost) bool {
+				return host.Awaits(waiters[at].wanted, busy)
+			})
+		}
+		if competes[key] {
+			count++
+		}
+	}
 	return count
 }
 

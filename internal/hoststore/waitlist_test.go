@@ -27,6 +27,12 @@ func selecting(rack string) func(*host.Wanted) {
 	return func(w *host.Wanted) { w.Selector = labels.SelectorFromSet(labels.Set{"rack": rack}) }
 }
 
+func strictly(domain string) func(*host.Wanted) {
+	return func(w *host.Wanted) { w.FailureDomain, w.Strict = domain, true }
+}
+
+func naming(name string) func(*host.Wanted) { return func(w *host.Wanted) { w.Named = name } }
+
 func taken(name string, options ...build.HostOption) *bmov1alpha1.BareMetalHost {
 	return available(name, append(options, build.Consumed(build.Metal3Machine("other", "cluster-0")))...)
 }
@@ -262,6 +268,44 @@ func TestOneMachineWaitsForEachReservedHost(t *testing.T) {
 	p.enqueues(t, "a")
 	if chosen := p.choose(t, wants("a", owned)); chosen == nil || chosen.Name != "host-0" {
 		t.Errorf("got %v, want the reserved host", chosen)
+	}
+}
+
+// TestOnlyMachinesThatCanUseAReservedHostWaitBeforeOthers has a busy reserved host in rack a, and an earlier machine of
+// the same owner.
+func TestOnlyMachinesThatCanUseAReservedHostWaitBeforeOthers(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		earlier func(*host.Wanted)
+		want    string
+	}{
+		"Like":         {"the earlier machine waits for the reserved host", selecting("a"), "host-1"},
+		"AnyHost":      {"the reserved host also suits a machine without a selector", func(*host.Wanted) {}, "host-1"},
+		"OtherRack":    {"the reserved host does not match the selector", selecting("b"), ""},
+		"OtherDomain":  {"the reserved host is in no failure domain", strictly("room-1"), ""},
+		"Named":        {"a user named the reserved host", naming("host-0"), "host-1"},
+		"NamedAnother": {"a user named another host", naming("host-2"), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRackA := build.Labels(map[string]string{"rack": "a"})
+			busy, other := reserved("host-0"), available("host-1", inRackA)
+			inRackA(busy)
+			p := newProcess(newServer(busy, other), 2)
+			earlier, later := wants("a", owned, tc.earlier), wants("b", owned, selecting("a"))
+			p.server.edit("host-1", func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" })
+			p.sync()
+			p.wait(t, earlier, later)
+			p.server.edit("host-1", func(h *bmov1alpha1.BareMetalHost) { h.Status.ErrorMessage = "" })
+			p.sync()
+			got := ""
+			if chosen := p.choose(t, later); chosen != nil {
+				got = chosen.Name
+			}
+			if got != tc.want {
+				t.Errorf("%s: the later machine got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
 	}
 }
 
