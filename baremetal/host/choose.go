@@ -240,13 +240,16 @@ func (f Failing) describe(reason Reason, wanted Wanted) string {
 	}
 }
 
-// remedy returns the annotation or label that excludes a host from claims, and how it is removed. Empty for an error.
+// remedy returns the annotation or label that excludes a host from claims, and how to end that. Empty for an error.
 func remedy(reason Reason, host *bmov1alpha1.BareMetalHost) string {
 	_, current := host.Annotations[infrav1.UnhealthyAnnotation]
 	_, detached := host.Annotations[bmov1alpha1.DetachedAnnotation]
+	reuse := infrav1.NodeReuseLabel + "=" + host.Labels[infrav1.NodeReuseLabel]
 	switch {
+	case reason == Reserved && host.Spec.ConsumerRef == nil:
+		return fmt.Sprintf(": label %s; to release the host, remove the label", reuse)
 	case reason == Reserved:
-		return fmt.Sprintf(": label %s=%s", infrav1.NodeReuseLabel, host.Labels[infrav1.NodeReuseLabel])
+		return fmt.Sprintf(": label %s; to release the host, remove the label and spec.consumerRef", reuse)
 	case reason == Unhealthy && current:
 		return fmt.Sprintf(": remove annotation %s after the repair", infrav1.UnhealthyAnnotation)
 	case reason == Unhealthy:

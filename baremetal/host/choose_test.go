@@ -146,8 +146,16 @@ func TestChoose(t *testing.T) {
 			},
 			wanted: wanted(),
 			want: chosen{Message: "5 hosts: 3 reserved for another owner (rack-5 and 2 more: label " +
-				"infrastructure.cluster.x-k8s.io/node-reuse=md-a), 2 marked unhealthy (rack-4 and 1 more: " +
+				"infrastructure.cluster.x-k8s.io/node-reuse=md-a; to release the host, remove the label and spec.consumerRef), " +
+				"2 marked unhealthy (rack-4 and 1 more: " +
 				"remove annotation capm3.metal3.io/unhealthy after the repair)"},
+		},
+		"ReservedByTheLabelOnly": {
+			reason: "a user removed the consumerRef",
+			hosts:  []*bmov1alpha1.BareMetalHost{edit(available("rack-5"), reserved("md-a"), consumer(nil))},
+			wanted: wanted(),
+			want: chosen{Message: "1 host: 1 reserved for another owner (rack-5: label " +
+				"infrastructure.cluster.x-k8s.io/node-reuse=md-a; to release the host, remove the label)"},
 		},
 		"NoHostAtAll": {
 			reason: "the message contains the namespace",

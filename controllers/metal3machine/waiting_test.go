@@ -150,7 +150,8 @@ func describeWaiting(s *suite) {
 				"after the repair), 1 detached (detached: remove annotation baremetalhost.metal3.io/detached), "+
 				"1 externally provisioned, 1 in error (in-error), 1 in use without a consumer, 1 not available yet, "+
 				"1 not matching selector rack=a, 1 paused (paused: remove annotation baremetalhost.metal3.io/paused), "+
-				"1 reserved for another owner (reserved: label infrastructure.cluster.x-k8s.io/node-reuse=md-others)"))
+				"1 reserved for another owner (reserved: label infrastructure.cluster.x-k8s.io/node-reuse=md-others; "+
+				"to release the host, remove the label)"))
 		Expect(w.getMachine(ctx, Default, "machine").Annotations).NotTo(HaveKey(infrav1.HostAnnotation))
 		Expect(w.hosts(ctx)).To(Equal(before), "a host was written")
 		Eventually(func(g Gomega) {
