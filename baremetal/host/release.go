@@ -75,7 +75,8 @@ type ReleaseStep struct {
 //	no                no           any       false
 //
 // The last step restores spec.online, with two exceptions. A host with disablePowerOff stays on. A host that was not
-// cleaned stays off: the old system is still on its disk and would join as a Node again.
+// cleaned stays off: the old system is still on its disk and would join as a Node again. No step changes the power of a
+// host that got no image, see keepsPower.
 func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 	if host == nil || !ConsumedBy(host, release.Namespace, release.Machine) {
 		return ReleaseStep{}
@@ -95,7 +96,8 @@ func PlanRelease(host *bmov1alpha1.BareMetalHost, release Release) ReleaseStep {
 
 func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alpha1.BareMetalHost {
 	desired := host.DeepCopy()
-	if before, known := originalOf(host); known {
+	before, known := originalOf(host)
+	if known {
 		restoreData(desired, before)
 	} else {
 		removeData(desired, release)
@@ -105,12 +107,22 @@ func deprovisioning(host *bmov1alpha1.BareMetalHost, release Release) *bmov1alph
 	}
 	desired.Spec.Image = nil
 	desired.Spec.CustomDeploy = nil
-	desired.Spec.Online = onlineWhileDeprovisioning(desired, release.FastTrack)
+	if !known || !keepsPower(host, before, release.FastTrack) {
+		desired.Spec.Online = onlineWhileDeprovisioning(desired, release.FastTrack)
+	}
 	if pausedByProvider(desired) {
 		// BMO ignores a paused host, so the release would wait forever.
 		delete(desired.Annotations, bmov1alpha1.PausedAnnotation)
 	}
 	return desired
+}
+
+// keepsPower returns true for an available host without an image that still has the recorded power. It returns false
+// with fast track for a host that is not cleaned: the host may be on because a user disabled its cleaning during the
+// release.
+func keepsPower(host *bmov1alpha1.BareMetalHost, before original, fastTrack bool) bool {
+	return !IsImaged(host) && host.Spec.Online == before.Online && available(Candidate{Host: host}, Wanted{}) == "" &&
+		(!fastTrack || cleaned(host))
 }
 
 func onlineWhileDeprovisioning(host *bmov1alpha1.BareMetalHost, fastTrack bool) bool {

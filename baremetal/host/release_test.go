@@ -172,6 +172,33 @@ func TestPlanReleaseMatrix(t *testing.T) {
 	}
 }
 
+// TestPlanReleaseOfAnUnusedHost releases claimed hosts that never got an image. The machine changed only their cleaning
+// mode. Their power stays, except for states in which BMO may still deprovision an earlier system, and for a host of
+// fast track that may have been on only for a cleaning.
+func TestPlanReleaseOfAnUnusedHost(t *testing.T) {
+	for name, tc := range releaseMatrix() {
+		if tc.state != bmov1alpha1.StateAvailable && tc.state != bmov1alpha1.StateReady || tc.fastTrack && !tc.cleaned() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			held := tc.in(host.Desired(tc.original(), claim(func(c *host.Claim) { c.CleaningMode = string(tc.cleaning) })))
+			want := tc.in(tc.original())
+			if tc.reserve {
+				want.Spec.AutomatedCleaningMode = tc.cleaning
+				edit(want, reserved(owner), note(infrav1.ReleaseAnnotation, held.Annotations[infrav1.ReleaseAnnotation]))
+			}
+			checkStep(t, "never imaged", held, tc.release(), host.ReleaseStep{Write: want})
+			held.Spec.UserData = secret("other")
+			restored := held.DeepCopy()
+			restored.Spec.UserData = secret("of-the-administrator")
+			checkStep(t, "with other data", held, tc.release(), host.ReleaseStep{
+				Write: restored, Outcome: outcome.Waiting(infrav1.HostDeprovisioningReason,
+					"Waiting for BareMetalHost host-0 to be deprovisioned (state: "+stateText(tc.state)+")"),
+			})
+		})
+	}
+}
+
 // TestPlanReleaseAfterMove checks a host that has moved and whose status BMO has not restored: its Node still runs,
 // with the addresses that the machine would release.
 func TestPlanReleaseAfterMove(t *testing.T) {

@@ -58,6 +58,23 @@ func describeReleases(s *suite) {
 		})
 	}
 
+	It("leaves its host powered on if it is deleted while it waits for its data", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.operate(ctx)
+		w.dataSecrets(ctx, "own-network")
+		w.host(ctx, "host", stage.With(found["powered on"]))
+		w.settled(ctx, "host")
+		before := w.getHost(ctx, Default, "host")
+		w.start()
+		w.machine(ctx, "machine", withDataTemplate(), stage.With(func(machine *infrav1.Metal3Machine) {
+			machine.Spec.AutomatedCleaningMode = infrav1.CleaningModeDisabled
+		}))
+		Expect(w.associated(ctx, "machine")).To(Equal("host"))
+		w.remove(ctx, "machine")
+		w.gone(ctx, "machine")
+		w.restored(ctx, before)
+	})
+
 	It("keeps the Secrets of the administrator on a host that CAPM3 claimed", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.operate(ctx)
