@@ -158,10 +158,11 @@ func setupMoveLabels(ctx context.Context, mgr ctrl.Manager, options Options) err
 }
 
 func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store, options Options) error {
-	if err := metal3cluster.RegisterMetrics(mgr.GetCache(), options.Namespace); err != nil {
+	now := clock.RealClock{}
+	endpoints := metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval)
+	if err := metal3cluster.RegisterMetrics(mgr.GetCache(), options.Namespace, endpoints); err != nil {
 		return fmt.Errorf("registering metrics of Ironic endpoints: %w", err)
 	}
-	now := clock.RealClock{}
 	planes := workload.NewWatchedControlPlanes(options.Clusters, mgr.GetAPIReader(), mgr.GetCache())
 	clusters := &metal3cluster.Reconciler{
 		Reporter:  reporter(mgr, "metal3cluster", options.WatchFilter),
@@ -172,7 +173,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
-		Endpoints:  metal3cluster.NewEndpointProber(metal3cluster.ProbeIronic, now, options.EndpointInterval),
+		Endpoints:  endpoints,
 		Nodes:      metal3cluster.NewNodeProber(planes, recorder(mgr, "metal3cluster"), now, options.EndpointInterval),
 		Handover:   handover.New(mgr.GetClient()),
 		Departures: departure.New(mgr.GetClient()),

@@ -333,6 +333,10 @@ const (
 	// EndpointAnswersReason is used when the Ironic of this cluster answers.
 	EndpointAnswersReason = "EndpointAnswers"
 
+	// EndpointCertificateEndsReason is used when the Ironic of this cluster answers, and its certificate or the one for
+	// new nodes ends soon. The condition is true. The message contains the end and the remedy.
+	EndpointCertificateEndsReason = "EndpointCertificateEnds"
+
 	// EndpointUnreachableReason is used when no Ironic answers.
 	EndpointUnreachableReason = "EndpointUnreachable"
 

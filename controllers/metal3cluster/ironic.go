@@ -167,6 +167,9 @@ func (r *Reconciler) checkIronic(_ context.Context, s *scope) (outcome.Outcome, 
 	if verdict.Outcome.IsDone() {
 		s.nodeIDs = seen.IDs
 	}
+	if verdict.Outcome.IsDone() && s.infra.DeletionTimestamp.IsZero() {
+		s.certificateEnds = s.factsOf(seen.Certificate).warning(r.Clock.Now())
+	}
 	reached := verdict.Outcome
 	if s.unowned != nil && !reached.IsDone() {
 		reached.Message += "; " + s.unowned.Error()

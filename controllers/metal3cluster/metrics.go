@@ -18,11 +18,29 @@ var (
 		Name: "metal3_ironic_holder_changes_total",
 		Help: "Number of changes of the holder of an Ironic endpoint, by the kind of the new holder.",
 	}, []string{"to"})
+	certificateEnd = prometheus.NewDesc("metal3_ironic_certificate_expiration_timestamp_seconds",
+		"Unix time at which the certificate of an Ironic endpoint ends.", []string{"namespace", "metal3cluster"}, nil)
 )
 
 // RegisterMetrics adds the metrics of the controller to the registry of the manager. An empty namespace means all.
-func RegisterMetrics(reader client.Reader, namespace string) error {
-	return metrics.Register(probeSeconds, holderChanges, metrics.Collector(reader, holderGauge(namespace)))
+func RegisterMetrics(reader client.Reader, namespace string, endpoints *EndpointProber) error {
+	return metrics.Register(probeSeconds, holderChanges, metrics.Collector(reader, holderGauge(namespace)), endpoints)
+}
+
+// Describe implements prometheus.Collector.
+func (*EndpointProber) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- certificateEnd }
+
+// Collect implements prometheus.Collector. It sends the end of the certificate of each endpoint that answered the last
+// probe.
+func (p *EndpointProber) Collect(samples chan<- prometheus.Metric) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for cluster, current := range p.targets {
+		if current.result != nil && !current.result.Certificate.NotAfter.IsZero() {
+			samples <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue,
+				float64(current.result.Certificate.NotAfter.Unix()), cluster.Namespace, cluster.Name)
+		}
+	}
 }
 
 // holderGauge is 1 for each cached holder of a namespace.

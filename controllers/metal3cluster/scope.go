@@ -96,6 +96,9 @@ type scope struct {
 	// verdict evaluates the last probe of the Ironic endpoint. Nil before the first probe.
 	verdict *pivot.Verdict
 
+	// certificateEnds is the warning about a certificate of the Ironic endpoint that ends soon. Empty if none does.
+	certificateEnds string
+
 	// holder is the VIP holder before this reconcile. Nil if unknown.
 	holder *infrav1.IronicHolder
 }

@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// endpointAnswers returns the reason and message of an Ironic endpoint that answers. A Secret without its owner changes
-// the reason, which emits an event, and not the status.
+// endpointAnswers returns the reason and message of an Ironic endpoint that answers. A Secret without its owner and a
+// certificate that ends soon change the reason, which emits an event, and not the status.
 func endpointAnswers(s *scope) flow.Reached {
 	reached := flow.Reached{Reason: infrav1.EndpointAnswersReason}
 	if s.verdict != nil {
@@ -57,6 +57,10 @@ func endpointAnswers(s *scope) flow.Reached {
 	if s.unowned != nil {
 		reached.Reason = infrav1.EndpointFailedReason
 		reached.Message += "; " + s.unowned.Error()
+	}
+	if s.certificateEnds != "" {
+		reached.Reason = infrav1.EndpointCertificateEndsReason
+		reached.Message += ". " + s.certificateEnds
 	}
 	return reached
 }
@@ -74,7 +78,7 @@ func announce() flow.Announcement {
 		infrav1.EndpointUnsupportedReason, infrav1.ManagedElsewhereReason, infrav1.VirtualIPTakenReason,
 		infrav1.VirtualRouterIDTakenReason,
 		infrav1.InfrastructureFailedReason, infrav1.EndpointFailedReason,
-		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason,
+		infrav1.ReleaseFailedReason, infrav1.EndpointSharedReason, infrav1.EndpointCertificateEndsReason,
 	}
 	return flow.Milestones(quiet, trouble)
 }

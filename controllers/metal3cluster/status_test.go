@@ -36,6 +36,12 @@ func TestEndpointAnswers(t *testing.T) {
 		"Unowned": {"the Secret would not move", scope{verdict: verdict, unowned: unowned}, flow.Reached{
 			Reason: infrav1.EndpointFailedReason, Message: "Ironic answers; owning Secret mine",
 		}},
+		"Ends": {"the end comes before the next move", scope{
+			verdict: verdict, unowned: unowned, certificateEnds: "Its certificate ends",
+		}, flow.Reached{
+			Reason:  infrav1.EndpointCertificateEndsReason,
+			Message: "Ironic answers; owning Secret mine. Its certificate ends",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, ironicReady.Done(&tc.scope)); diff != "" {

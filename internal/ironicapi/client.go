@@ -115,17 +115,19 @@ func New(endpoint Endpoint) (*Client, error) {
 // errRedirected is the error for an endpoint that redirects.
 var errRedirected = errors.New("the endpoint redirects to another one")
 
-// Observe returns the conductors that answer and the nodes that they have registered. It returns the earlier
-// observation last if the same conductors answer. It blocks until the endpoint answers, or for the timeout of a
-// request.
+// Observe returns the conductors that answer, the nodes that they have registered, and the validity of the certificate.
+// If the same conductors answer as in the earlier observation last, it returns the nodes of last. It blocks until the
+// endpoint answers, or for the timeout of a request.
 func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	// The first request works with every version, and gives the best error for a wrong server.
-	live, err := c.conductors(ctx)
+	live, served, err := c.conductors(ctx)
 	if err != nil {
 		return failed(err)
 	}
 	if last != nil && last.Answer == pivot.Answers && slices.Equal(last.Conductors, live) {
-		return *last
+		again := *last
+		again.Certificate = served
+		return again
 	}
 	versions, err := utils.GetSupportedMicroversions(ctx, c.service)
 	if err != nil {
@@ -146,25 +148,26 @@ func (c *Client) Observe(ctx context.Context, last *Observation) Observation {
 	if err != nil {
 		return failed(err)
 	}
-	return Observation{Answer: pivot.Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known, IDs: ids}
+	return Observation{
+		Answer: pivot.Answers, Version: newest, Conductors: live, Terms: terms, Nodes: known, IDs: ids, Certificate: served,
+	}
 }
 
-// conductors returns the sorted names of the conductors with drivers.
-func (c *Client) conductors(ctx context.Context) ([]string, error) {
+// conductors returns the sorted names of the conductors with drivers, and the validity of the certificate.
+func (c *Client) conductors(ctx context.Context) (names []string, served Validity, err error) {
 	var listed struct {
 		Drivers []struct {
 			Hosts []string `json:"hosts"`
 		} `json:"drivers"`
 	}
-	if err := get(ctx, c.service, "drivers", nil, &listed); err != nil {
-		return nil, fmt.Errorf("listing drivers: %w", err)
+	if served, err = get(ctx, c.service, "drivers", nil, &listed); err != nil {
+		return nil, Validity{}, fmt.Errorf("listing drivers: %w", err)
 	}
-	var names []string
 	for _, driver := range listed.Drivers {
 		names = append(names, driver.Hosts...)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), served, nil
 }
 
 // terms returns the times at which conductors registered with their database, by name. It is empty if the policy of
@@ -176,7 +179,7 @@ func (c *Client) terms(ctx context.Context) (map[string]string, error) {
 			CreatedAt time.Time `json:"created_at"`
 		} `json:"conductors"`
 	}
-	err := get(ctx, c.versioned(), "conductors", url.Values{"detail": {"true"}}, &listed)
+	_, err := get(ctx, c.versioned(), "conductors", url.Values{"detail": {"true"}}, &listed)
 	if gophercloud.ResponseCodeIs(err, http.StatusForbidden) || gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return nil, nil
 	}
@@ -210,7 +213,7 @@ func (c *Client) nodes(ctx context.Context) (states, ids map[string]string, err 
 			} `json:"nodes"`
 			Next string `json:"next"`
 		}
-		if err := get(ctx, c.versioned(), "nodes", query, &page); err != nil {
+		if _, err := get(ctx, c.versioned(), "nodes", query, &page); err != nil {
 			return nil, nil, fmt.Errorf("listing nodes: %w", err)
 		}
 		if seen += len(page.Nodes); seen > maxNodes {
@@ -237,16 +240,20 @@ func (c *Client) versioned() *gophercloud.ServiceClient {
 	return &versioned
 }
 
-// get decodes the fields of an answer that the client uses. The pages of gophercloud decode an answer several times,
-// with all fields: a page of empty nodes within maxAnswer would take hundreds of megabytes.
+// get decodes the fields of an answer that the client uses, and returns the validity of the certificate. The pages of
+// gophercloud decode an answer several times, with all fields: a page of empty nodes within maxAnswer would take
+// hundreds of megabytes.
 func get(
 	ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values, into any,
-) error {
+) (Validity, error) {
 	from := service.ServiceURL(collection)
 	if len(query) > 0 {
 		from += "?" + query.Encode()
 	}
 	//nolint:bodyclose // The library closes the body when it has decoded the answer.
-	_, err := service.Get(ctx, from, into, nil)
-	return err
+	response, err := service.Get(ctx, from, into, nil)
+	if err != nil || response.TLS == nil {
+		return Validity{}, err
+	}
+	return ValidityOf(response.TLS.PeerCertificates[0]), nil
 }

@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,11 +256,14 @@ func TestObserve(t *testing.T) {
 				tc.endpoint(&endpoint)
 			}
 			got := observe(t, endpoint)
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(ironicapi.Observation{}, "Detail")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(ironicapi.Observation{}, "Detail", "Certificate")); diff != "" {
 				t.Errorf("%s: -want +got (%s):\n%s", tc.reason, got.Detail, diff)
 			}
 			if (got.Detail == "") != (got.Answer == pivot.Answers) {
 				t.Errorf("%s: the detail of %s is %q", tc.reason, got.Answer, got.Detail)
+			}
+			if got.Certificate.NotAfter.IsZero() == (got.Answer == pivot.Answers) {
+				t.Errorf("%s: the certificate of %s ends at %s", tc.reason, got.Answer, got.Certificate.NotAfter)
 			}
 		})
 	}
@@ -290,6 +294,42 @@ func TestObserveAgain(t *testing.T) {
 	bad := ironicapi.Observation{Answer: pivot.Broken}
 	if seen := client.Observe(t.Context(), &bad); seen.Answer != pivot.Answers {
 		t.Errorf("Observe repeats a failed observation: %+v", seen)
+	}
+}
+
+// TestTheCertificateIsObservedEachTime replaces the certificate of an Ironic, as its web server does when a Secret
+// changes.
+func TestTheCertificateIsObservedEachTime(t *testing.T) {
+	end := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	until := func(end time.Time) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.NotAfter = end }
+	}
+	first, authority := identity(t, until(end))
+	second, another := identity(t, until(end.Add(time.Hour)))
+	served := atomic.Pointer[tls.Certificate]{}
+	served.Store(&first)
+	server := httptest.NewUnstartedServer(healthy())
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*served.Load()}}, nil
+	}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	client, err := ironicapi.New(ironicapi.Endpoint{
+		URL: server.URL + "/v1/", Username: user, Password: password, Authority: slices.Concat(authority, another),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := client.Observe(t.Context(), nil)
+	served.Store(&second)
+	after := client.Observe(t.Context(), &before)
+	for seen, want := range map[*ironicapi.Observation]time.Time{&before: end, &after: end.Add(time.Hour)} {
+		if got := seen.Certificate.NotAfter.Time; !got.Equal(want) {
+			t.Errorf("the certificate ends at %s, want %s: %+v", got, want, seen)
+		}
+	}
+	if diff := cmp.Diff(before.Nodes, after.Nodes); diff != "" {
+		t.Errorf("the same conductors answer; -want +got:\n%s", diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gophercloud/gophercloud/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 )
@@ -35,6 +36,19 @@ type Observation struct {
 
 	// Nodes are the provision states of the nodes in Ironic, by their names, and IDs their UUIDs.
 	Nodes, IDs map[string]string
+
+	// Certificate is the validity of the certificate that the endpoint serves.
+	Certificate Validity
+}
+
+// Validity is the time in which a certificate is valid. The zero value means unknown.
+type Validity struct {
+	NotBefore, NotAfter metav1.Time
+}
+
+// ValidityOf returns the validity of a certificate.
+func ValidityOf(certificate *x509.Certificate) Validity {
+	return Validity{NotBefore: metav1.Time{Time: certificate.NotBefore}, NotAfter: metav1.Time{Time: certificate.NotAfter}}
 }
 
 // failed converts an error to an observation.

@@ -70,6 +70,28 @@ func renewal(name string, data map[string][]byte) string {
 	return "replace it in Secret " + name
 }
 
+// beforeEnd is the remedy for a certificate that ends soon. Given is the Secret that spec.ironic.tlsRef names, empty if
+// it names none, and own that of the cluster. A certificate must not end after its authority. The generated ones end at
+// the same time.
+//
+//	tlsRef  key of the authority  authority         remedy
+//	set     any                   any               replace the certificate in that Secret
+//	empty   no                    any               replace it in the Secret of the cluster
+//	empty   yes                   ends later        have the certificate issued again
+//	empty   yes                   ends as early     have both issued again
+func beforeEnd(given, own string, data map[string][]byte) string {
+	if given != "" {
+		return fmt.Sprintf("replace it in Secret %s, which spec.ironic.tlsRef names", given)
+	}
+	authority, authorityErr := tls.X509KeyPair(data[AuthorityKey], data[AuthorityKeyKey])
+	pair, err := tls.X509KeyPair(data[CertificateKey], data[KeyKey])
+	if authorityErr == nil && err == nil && !authority.Leaf.NotAfter.After(pair.Leaf.NotAfter) {
+		return fmt.Sprintf("remove %s, %s, %s and %s from Secret %s to have them issued again, and let clients trust the "+
+			"new %s and the old one", AuthorityKey, AuthorityKeyKey, CertificateKey, KeyKey, own, AuthorityKey)
+	}
+	return renewal(own, data)
+}
+
 func pick(data map[string][]byte, keys ...string) map[string][]byte {
 	picked := map[string][]byte{}
 	for _, key := range keys {

@@ -150,6 +150,7 @@ func (k *Keeper) ensure(
 		return Material{}, err
 	}
 	material, err := Read(credentials)
+	material.Renewal = beforeEnd(givenCertificates.name, current.Name, credentials)
 	if err == nil && unowned != nil {
 		err = &UnownedError{Cause: unowned}
 	}

@@ -22,7 +22,7 @@ const nameSuffix = "-ironic"
 // Name returns the name of the Secret with the material of a Cluster.
 func Name(cluster string) string { return cluster + nameSuffix }
 
-// Material has the credentials and certificates of an endpoint, for its servers and clients. All fields are set.
+// Material has the credentials and certificates of an endpoint, for its servers and clients. All values are set.
 type Material struct {
 	// Username and Password are the credentials of clients. Htpasswd has a line for them.
 	Username, Password, Htpasswd []byte
@@ -30,6 +30,9 @@ type Material struct {
 	// Authority is the CA that clients trust. It has signed Certificate, and Key belongs to Certificate. All are in
 	// PEM.
 	Authority, Certificate, Key []byte
+
+	// Renewal is the remedy for a certificate that ends soon, for the end of a message. Only Ensure sets it.
+	Renewal string
 }
 
 // String omits secrets in logs.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +292,53 @@ func TestRemovedCertificateIsIssuedAgain(t *testing.T) {
 	material := w.complete(t)
 	if diff := cmp.Diff(data[AuthorityKey], material.Authority); diff != "" {
 		t.Error("the authority changed")
+	}
+}
+
+// TestRenewal requires the remedy that gives the nodes a certificate that ends later.
+func TestRenewal(t *testing.T) {
+	all := generated(t)
+	lasting := pick(all, UsernameKey, PasswordKey)
+	var err error
+	lasting[AuthorityKey], lasting[AuthorityKeyKey], err = sign(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: start, NotAfter: start.AddDate(20, 0, 0),
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mine = "mine-tls"
+	cases := map[string]struct {
+		reason string
+		data   map[string][]byte
+		tlsRef string
+		want   string
+	}{
+		"Generated": {
+			"a certificate of the same authority would end with it", all, "",
+			"remove ca.crt, ca.key, tls.crt and tls.key from Secret cluster-ironic to have them issued again, and let clients trust the new ca.crt and the old one",
+		},
+		"LastingAuthority": {
+			"clients trust the authority already", lasting, "",
+			"remove tls.crt and tls.key from Secret cluster-ironic to have them issued again",
+		},
+		"NoAuthorityKey": {
+			"the manager cannot sign", pick(all, AuthorityKey, CertificateKey, KeyKey), "", "replace it in Secret cluster-ironic",
+		},
+		"Reference": {
+			"the manager copies that Secret", all, mine, "replace it in Secret mine-tls, which spec.ironic.tlsRef names",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, secret("cluster-ironic", tc.data), secret(mine, pick(all, AuthorityKey, CertificateKey, KeyKey)))
+			if tc.tlsRef != "" {
+				w.owner.Spec.Ironic.TLSRef = &corev1.LocalObjectReference{Name: tc.tlsRef}
+			}
+			if got := w.complete(t).Renewal; got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
 	}
 }
 
