@@ -173,6 +173,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, hosts *hoststore.Store
 		Secrets: &secrets.Keeper{
 			Client: mgr.GetClient(), Random: rand.Reader, Clock: now, Hash: secrets.HashPassword,
 		},
+		GuardImage: options.GuardImage,
 		Endpoints:  endpoints,
 		Nodes:      metal3cluster.NewNodeProber(planes, recorder(mgr, "metal3cluster"), now, options.EndpointInterval),
 		Handover:   handover.New(mgr.GetClient()),

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -64,25 +64,47 @@ type Certificates struct {
 // same bytes.
 func Files(endpoint Endpoint) ([]bootdata.File, error) {
 	endpoint.Ironic = withDefaults(endpoint.Ironic)
-	files, err := endpoint.files()
+	files, config, err := endpoint.files()
+	var manifests []bootdata.File
+	if err == nil {
+		manifests, err = endpoint.manifests(config)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("composing the files of Ironic endpoint %q: %w", endpoint.Ironic.ClusterID, err)
 	}
-	return files, nil
+	return append(files, manifests...), nil
 }
 
-func (e Endpoint) files() ([]bootdata.File, error) {
+// Hash returns the value of ironic.HashAnnotation in the manifests of Files. It is the same for all nodes of the
+// cluster, and does not change with the time.
+func Hash(endpoint Endpoint) (string, error) {
+	endpoint.Ironic = withDefaults(endpoint.Ironic)
+	_, config, err := endpoint.files()
+	if err != nil {
+		return "", fmt.Errorf("hashing the files of Ironic endpoint %q: %w", endpoint.Ironic.ClusterID, err)
+	}
+	return config.Hash, nil
+}
+
+// files returns the files that the pods mount, and the configuration of the pods with the hash of these files and of
+// the pods without their hash. The encoding of the pods in JSON takes a small part of the time of their manifests.
+func (e Endpoint) files() ([]bootdata.File, ironic.Config, error) {
 	contents, config, err := e.material(vip.ControlPlane)
 	if err != nil {
-		return nil, err
+		return nil, ironic.Config{}, err
 	}
 	var files []bootdata.File
 	for name, content := range contents {
 		files = append(files, bootdata.File{Path: path.Join(ironic.NodeDirectory, name), Mode: private, Content: content})
 	}
 	slices.SortFunc(files, func(a, b bootdata.File) int { return cmp.Compare(a.Path, b.Path) })
-	manifests, err := e.manifests(config)
-	return append(files, manifests...), err
+	pods, err := ironic.Pods(config)
+	if err != nil {
+		return nil, ironic.Config{}, err
+	}
+	described, err := json.Marshal(pods)
+	config.Hash = hash(append(slices.Clip(files), bootdata.File{Path: e.Ironic.ManifestsDirectory, Content: described}))
+	return files, config, err
 }
 
 func (e Endpoint) manifests(config ironic.Config) ([]bootdata.File, error) {
@@ -165,17 +187,16 @@ func (e Endpoint) material(role vip.Role) (map[string][]byte, ironic.Config, err
 			return nil, ironic.Config{}, err
 		}
 	}
-	config.Hash = hash(contents)
 	return contents, config, nil
 }
 
 // hash identifies a state of the files. All users that may read Pods can read it. Passwords cannot be guessed with it,
 // because the private key is part of the input.
-func hash(contents map[string][]byte) string {
+func hash(files []bootdata.File) string {
 	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(contents)) {
+	for _, file := range files {
 		// Lengths separate the files in the input of the hash.
-		_, _ = fmt.Fprintf(sum, "%s %d\n%s", name, len(contents[name]), contents[name])
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", file.Path, len(file.Content), file.Content)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }

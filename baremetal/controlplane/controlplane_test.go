@@ -256,6 +256,9 @@ func TestHash(t *testing.T) {
 			t.Fatal(err)
 		}
 		hash := pod.Annotations[ironic.HashAnnotation]
+		if got, err := controlplane.Hash(endpoint); err != nil || got != hash {
+			t.Errorf("%s: Hash returns %q, %v, want that of the pods, %s", what, got, err, hash)
+		}
 		if other, found := seen[hash]; found {
 			t.Errorf("%s and %s have the same hash %s", what, other, hash)
 		}
@@ -268,6 +271,26 @@ func TestHash(t *testing.T) {
 	note("router ID", func(e *controlplane.Endpoint) { e.Ironic.VRRP.VirtualRouterID = 78 })
 	note("kubeconfig", func(e *controlplane.Endpoint) { e.Ironic.Kubelet = nil })
 	note("lease time", func(e *controlplane.Endpoint) { e.Ironic.DHCP.LeaseTime = nil })
+	// The manifests alone contain these.
+	note("image", func(e *controlplane.Endpoint) { e.Ironic.Images.Ironic += ".1" })
+	note("image of the release", func(e *controlplane.Endpoint) { e.Ironic.Images.Keepalived = "" })
+	note("option", func(e *controlplane.Endpoint) {
+		e.Ironic.ExtraConfig = []infrav1.IronicOption{{Group: "conductor", Name: "workers_pool_size", Value: "200"}}
+	})
+	note("proxy", func(e *controlplane.Endpoint) { e.Ironic.Proxy.HTTPProxy = "http://proxy.example:3128" })
+	note("ramdisk", func(e *controlplane.Endpoint) { e.Ironic.Ramdisk.BaseURL += "/2" })
+	note("kernel parameters", func(e *controlplane.Endpoint) { e.Ironic.Ramdisk.ExtraKernelParams = "quiet" })
+	note("override", func(e *controlplane.Endpoint) {
+		e.Ironic.Overrides.Containers = []infrav1.IronicContainerOverride{{Name: "ironic", Resources: infrav1.IronicResources{
+			Limits: infrav1.IronicResourceList{Memory: "2Gi"},
+		}}}
+	})
+	note("inspection", func(e *controlplane.Endpoint) { e.Ironic.Inspection.Collectors = []string{"default"} })
+	note("external URL", func(e *controlplane.Endpoint) {
+		e.Ironic.Endpoint.ExternalCallbackURL = "https://ironic.example:6385"
+	})
+	note("exporter", func(e *controlplane.Endpoint) { e.Ironic.PrometheusExporter.Enabled = new(true) })
+	note("standby", func(e *controlplane.Endpoint) { e.Ironic.Standby = infrav1.StandbyCold })
 	note("certificate", func(e *controlplane.Endpoint) {
 		e.Certificates.Certificate = certificate(t, key(2), key(1), "172.22.0.2", "fd00:172:22::2", "172.22.0.3")
 	})

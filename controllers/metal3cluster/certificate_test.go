@@ -84,17 +84,18 @@ func TestCertificateWarning(t *testing.T) {
 func TestACertificateThatEndsWarnsOnce(t *testing.T) {
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
+	infra.Spec.Ironic.Endpoint.CIDRs, infra.Spec.Ironic.Endpoint.Interface = []string{"2001:db8::/64"}, "eth0"
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	r.Secrets, r.Clock = &secrets.Keeper{Client: stored, Random: rand.Reader, Clock: now, Hash: secrets.HashPassword}, now
 	recorder := events.NewFakeRecorder(10)
-	r.Recorder = recorder
+	r.Recorder, r.GuardImage = recorder, "registry.example/guard:v1"
 	material, _, err := r.Secrets.Ensure(t.Context(), infra, "cluster", []*bmov1alpha1.BareMetalHost{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	probedBefore(r, infra, nodesResult{standing: pivot.Current, seen: &workload.ControlPlane{
-		Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Carries: true}},
+		Nodes: []workload.ControlPlaneNode{{Name: "cp-0", Carries: true, ConfigHash: "old"}},
 	}})
 	target := endpointTarget{Endpoint: ironicapi.Endpoint{
 		URL:      "https://[2001:db8::2]:6385/v1/",
@@ -120,6 +121,9 @@ func TestACertificateThatEndsWarnsOnce(t *testing.T) {
 		got := conditions.Get(infra, infrav1.IronicEndpointReadyCondition)
 		if got.Reason != want || got.Status != metav1.ConditionTrue {
 			t.Errorf("reconcile %d: got %+v, want a true condition with %s", after, got, want)
+		}
+		if !strings.HasSuffix(got.Message, "updates the configuration of the endpoint on cp-0") {
+			t.Errorf("reconcile %d: got %q, want the outdated node", after, got.Message)
 		}
 	}
 	close(recorder.Events)

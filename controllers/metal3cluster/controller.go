@@ -53,6 +53,9 @@ type Reconciler struct {
 	// Secrets keeps credentials and certificates of Ironic endpoints.
 	Secrets Secrets
 
+	// GuardImage is the container image with the guard for new control-plane machines with an Ironic endpoint.
+	GuardImage string
+
 	// Endpoints probes Ironic endpoints.
 	Endpoints *EndpointProber
 

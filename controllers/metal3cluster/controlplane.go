@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
@@ -251,6 +253,29 @@ func nodesStatus(seen *workload.ControlPlane) []infrav1.IronicNode {
 		})
 	}
 	return nodes
+}
+
+// outdatedNodes returns a sentence that names the nodes whose configuration of the endpoint differs from that of a new
+// node. Empty if there are none, or if spec.ironic is invalid: then no new node boots.
+func (r *Reconciler) outdatedNodes(s *scope) string {
+	if s.plane == nil {
+		return ""
+	}
+	desired, err := controlplane.Hash(s.material.Endpoint(s.infra.Spec.Ironic, r.GuardImage))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, node := range s.plane.Nodes {
+		if node.ConfigHash != "" && node.ConfigHash != desired {
+			names = append(names, node.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "The next rollout of the control plane updates the configuration of the endpoint on " +
+		strings.Join(names, ", ")
 }
 
 func isArmed(armed pivot.Armed) bool {

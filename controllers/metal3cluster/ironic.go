@@ -169,6 +169,7 @@ func (r *Reconciler) checkIronic(_ context.Context, s *scope) (outcome.Outcome, 
 	}
 	if verdict.Outcome.IsDone() && s.infra.DeletionTimestamp.IsZero() {
 		s.certificateEnds = s.factsOf(seen.Certificate).warning(r.Clock.Now())
+		s.outdatedNodes = r.outdatedNodes(s)
 	}
 	reached := verdict.Outcome
 	if s.unowned != nil && !reached.IsDone() {

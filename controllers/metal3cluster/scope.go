@@ -99,6 +99,10 @@ type scope struct {
 	// certificateEnds is the warning about a certificate of the Ironic endpoint that ends soon. Empty if none does.
 	certificateEnds string
 
+	// outdatedNodes is a sentence about the nodes that the next rollout of the control plane updates. Empty if there are
+	// none.
+	outdatedNodes string
+
 	// holder is the VIP holder before this reconcile. Nil if unknown.
 	holder *infrav1.IronicHolder
 }

@@ -62,6 +62,9 @@ func endpointAnswers(s *scope) flow.Reached {
 		reached.Reason = infrav1.EndpointCertificateEndsReason
 		reached.Message += ". " + s.certificateEnds
 	}
+	if s.outdatedNodes != "" {
+		reached.Message += ". " + s.outdatedNodes
+	}
 	return reached
 }
 

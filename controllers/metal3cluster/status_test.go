@@ -1,7 +1,9 @@
 package metal3cluster
 
 import (
+	"crypto/rand"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,11 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/outcome"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/pivot"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/flow"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/secrets"
 	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/testkit/build"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/internal/workload"
 )
 
 func TestEndpointAnswers(t *testing.T) {
@@ -42,10 +46,54 @@ func TestEndpointAnswers(t *testing.T) {
 			Reason:  infrav1.EndpointCertificateEndsReason,
 			Message: "Ironic answers; owning Secret mine. Its certificate ends",
 		}},
+		"Outdated": {"a change waits for a rollout, and nothing is wrong", scope{verdict: verdict, outdatedNodes: "The next"},
+			flow.Reached{Reason: infrav1.EndpointAnswersReason, Message: "Ironic answers. The next"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, ironicReady.Done(&tc.scope)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestOutdatedNodes has a node with the configuration of a new one, a node without the endpoint, and others.
+func TestOutdatedNodes(t *testing.T) {
+	infra := build.Metal3Cluster("cluster")
+	withEndpoint(infra)
+	infra.Spec.Ironic.Endpoint.CIDRs, infra.Spec.Ironic.Endpoint.Interface = []string{"2001:db8::/64"}, "eth0"
+	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
+	keeper := &secrets.Keeper{Client: stored, Random: rand.Reader, Clock: r.Clock, Hash: secrets.HashPassword}
+	material, _, err := keeper.Ensure(t.Context(), infra, "cluster", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.GuardImage = "registry.example/guard:v1"
+	desired, err := controlplane.Hash(material.Endpoint(infra.Spec.Ironic, r.GuardImage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const outdated = "The next rollout of the control plane updates the configuration of the endpoint on "
+	for name, tc := range map[string]struct {
+		reason string
+		change func(s *scope)
+		want   string
+	}{
+		"Old":     {"cp-1 booted before a change", func(*scope) {}, outdated + "cp-1"},
+		"Changed": {"spec.ironic changed", func(s *scope) { s.infra.Spec.Ironic.Images.Ironic = "x" }, outdated + "cp-0, cp-1"},
+		"Rotated": {"the Secret changed", func(s *scope) {
+			s.material.Htpasswd = append(slices.Clone(s.material.Htpasswd), "before:$2y$05$hash\n"...)
+		}, outdated + "cp-0, cp-1"},
+		"Invalid": {"no node boots", func(s *scope) { s.infra.Spec.Ironic.Endpoint.CIDRs = nil }, ""},
+		"Unknown": {"the workload cluster does not answer", func(s *scope) { s.plane = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{infra: infra.DeepCopy(), material: material, plane: &workload.ControlPlane{
+				Nodes: []workload.ControlPlaneNode{{Name: "cp-0", ConfigHash: desired}, {Name: "cp-1", ConfigHash: "h"}, {Name: "cp-2"}},
+			}}
+			tc.change(s)
+			if got := r.outdatedNodes(s); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 			}
 		})
 	}

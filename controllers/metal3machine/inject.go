@@ -72,7 +72,7 @@ func (r *Reconciler) injected(ctx context.Context, s *scope) (map[string][]byte,
 			"Waiting for Secret %s of the Ironic endpoint; see the condition %s of Metal3Cluster %s",
 			secrets.Name(s.cluster.Name), infrav1.IronicEndpointReadyCondition, s.infra.Name)), nil
 	}
-	files, err := controlplane.Files(endpoint(s.infra.Spec.Ironic, r.GuardImage, material))
+	files, err := controlplane.Files(material.Endpoint(s.infra.Spec.Ironic, r.GuardImage))
 	if err != nil {
 		return nil, invalidEndpoint(s, err), nil
 	}
@@ -101,19 +101,6 @@ func (r *Reconciler) material(ctx context.Context, s *scope) (*secrets.Material,
 		return nil, nil //nolint:nilerr // IronicEndpointReady of the Metal3Cluster reports it
 	}
 	return &material, nil
-}
-
-func endpoint(described *infrav1.Ironic, guardImage string, material *secrets.Material) controlplane.Endpoint {
-	return controlplane.Endpoint{
-		Ironic:     *described.DeepCopy(),
-		GuardImage: guardImage,
-		Credentials: controlplane.Credentials{
-			Username: material.Username, Password: material.Password, Htpasswd: material.Htpasswd,
-		},
-		Certificates: controlplane.Certificates{
-			Certificate: material.Certificate, Key: material.Key, Authority: material.Authority,
-		},
-	}
 }
 
 func invalidEndpoint(s *scope, err error) outcome.Outcome {

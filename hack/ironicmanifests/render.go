@@ -66,8 +66,7 @@ func endpointFor(described infrav1.Ironic, certificates controlplane.Certificate
 	}
 }
 
-// renderFor renders the management side with temporary secrets. It removes the hash of the secrets: kustomize adds a
-// hash of the content to the names of ConfigMaps, which has the same effect.
+// renderFor renders the management side with temporary secrets.
 func renderFor(described infrav1.Ironic) (rendered, error) {
 	certificates, err := throwaway(described.Endpoint.VirtualIPs...)
 	if err != nil {
@@ -78,8 +77,6 @@ func renderFor(described infrav1.Ironic) (rendered, error) {
 	if err != nil {
 		return rendered{}, err
 	}
-	delete(deployment.Annotations, ironic.HashAnnotation)
-	delete(deployment.Spec.Template.Annotations, ironic.HashAnnotation)
 	return rendered{
 		deployment: deployment,
 		settings:   data[ironic.SecretKey(ironic.SettingsFile)],

@@ -3,6 +3,9 @@ package secrets
 import (
 	"fmt"
 	"strings"
+
+	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
+	"github.com/metal3-pivot/cluster-api-provider-metal3/baremetal/controlplane"
 )
 
 // Keys of the Secret.
@@ -33,6 +36,16 @@ type Material struct {
 
 	// Renewal is the remedy for a certificate that ends soon, for the end of a message. Only Ensure sets it.
 	Renewal string
+}
+
+// Endpoint returns the endpoint with this material. GuardImage is the image of guard and keepalived of this release.
+func (m Material) Endpoint(described *infrav1.Ironic, guardImage string) controlplane.Endpoint {
+	return controlplane.Endpoint{
+		Ironic:       *described.DeepCopy(),
+		GuardImage:   guardImage,
+		Credentials:  controlplane.Credentials{Username: m.Username, Password: m.Password, Htpasswd: m.Htpasswd},
+		Certificates: controlplane.Certificates{Certificate: m.Certificate, Key: m.Key, Authority: m.Authority},
+	}
 }
 
 // String omits secrets in logs.
