@@ -60,7 +60,7 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
 	errs = append(errs, overrides(path.Child("overrides", "containers"), ironic.Overrides.Containers)...)
 	errs = append(errs, architectures(path.Child("ramdisk", "architectures"), ironic.Ramdisk.Architectures)...)
-	errs = append(errs, oneLine(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
+	errs = append(errs, kernelParams(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
 }
 
@@ -160,6 +160,22 @@ func oneLine(path *field.Path, value string) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, value, "has a line end or another control character; use one line")}
+}
+
+func kernelParams(path *field.Path, parameters string) field.ErrorList {
+	return append(oneLine(path, parameters),
+		noDollar(path, parameters, "remove it, and log in with ramdisk.sshKey instead of a password")...)
+}
+
+// noDollar refuses $ in a value that the image writes into ironic.conf and inspector.ipxe. Ironic replaces $name with
+// an option, and fails without such an option. iPXE replaces only ${name}, so no escape sequence suits both.
+// The error omits the value, which may be the hash of a password.
+func noDollar(path *field.Path, value, remedy string) field.ErrorList {
+	if !strings.Contains(value, "$") {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, "***",
+		"has a $, which Ironic and iPXE replace in different ways, and Ironic may fail; "+remedy)}
 }
 
 func proxy(path *field.Path, proxy infrav1.IronicProxy) field.ErrorList {
@@ -301,7 +317,7 @@ func sshKey(path *field.Path, key string) field.ErrorList {
 	_, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(key))
 	if err == nil && len(rest) == 0 && !strings.ContainsFunc(strings.TrimSpace(key), unicode.IsControl) &&
 		!strings.Contains(key, `"`) {
-		return nil
+		return noDollar(path, key, "remove it from the comment or the options of the key")
 	}
 	// The value may be a private key.
 	return field.ErrorList{field.Invalid(path, "***",

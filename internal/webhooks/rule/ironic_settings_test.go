@@ -248,6 +248,7 @@ func TestIronicRamdisk(t *testing.T) {
 	const ramdiskURL = "cannot be downloaded from; write it like https://server/path or file:///path"
 	const sameFlavor = "is the flavor of another ramdisk, and one would delete the files of the other: publish the archive " +
 		"under another flavor"
+	const dollar = "has a $, which Ironic and iPXE replace in different ways, and Ironic may fail; "
 	findMistakes(t, map[string]mistake{
 		"key and parameters": {
 			reason: "access to the ramdisk",
@@ -284,6 +285,17 @@ func TestIronicRamdisk(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.SSHKey = publicKey + "\n" + publicKey },
 			want: []string{`ironic.ramdisk.sshKey: Invalid value: "***": is not one public key; write it as in ` +
 				"authorized_keys, like ssh-ed25519 AAAA... name"},
+		},
+		"dollar": {
+			reason: "Ironic replaces $name with an option, and iPXE replaces ${name}",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Ramdisk.ExtraKernelParams, ironic.Ramdisk.SSHKey = "rootpwd=$6$salt$hash", publicKey+"$1"
+			},
+			want: []string{
+				`ironic.ramdisk.extraKernelParams: Invalid value: "***": ` + dollar + "remove it, and log in with " +
+					"ramdisk.sshKey instead of a password",
+				`ironic.ramdisk.sshKey: Invalid value: "***": ` + dollar + "remove it from the comment or the options of the key",
+			},
 		},
 		"two lines": {
 			reason: "a kernel has one command line",
