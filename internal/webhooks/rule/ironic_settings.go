@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -281,6 +282,9 @@ func exporterPort(ironic *infrav1.Ironic) int32 {
 	return ironic.PrometheusExporter.Port
 }
 
+// pemBegin matches the begin of each PEM block. pem.Decode skips blocks that it cannot read.
+var pemBegin = regexp.MustCompile(`(?m)^[ \t]*-----BEGIN`)
+
 // caBundle accepts certificates in PEM format, and text between them. The error omits the value, which may be a private
 // key.
 func caBundle(path *field.Path, bundle string) field.ErrorList {
@@ -290,24 +294,40 @@ func caBundle(path *field.Path, bundle string) field.ErrorList {
 	invalid := func(problem string) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, "***", problem+"; write certificates of CAs in PEM format")}
 	}
-	count := 0
-	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
-		count++
-		if block.Type != "CERTIFICATE" {
-			return invalid(fmt.Sprintf("block %d is a %s", count, block.Type))
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return invalid(fmt.Sprintf("certificate %d cannot be parsed", count))
-		}
-		if certificate.BasicConstraintsValid && !certificate.IsCA {
-			return invalid(fmt.Sprintf("certificate %d is not of a CA", count))
-		}
-	}
-	if count == 0 {
+	begins := pemBegin.FindAllStringIndex(bundle, -1)
+	if len(begins) == 0 {
 		return invalid("has no certificate")
 	}
+	for i, begin := range begins {
+		end := len(bundle)
+		if i+1 < len(begins) {
+			end = begins[i+1][0]
+		}
+		if problem := notAuthority(bundle[begin[0]:end]); problem != "" {
+			return invalid(fmt.Sprintf("block %d %s", i+1, problem))
+		}
+	}
 	return nil
+}
+
+// notAuthority returns why a PEM block is no certificate of a CA.
+func notAuthority(text string) string {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return "is damaged or indented"
+	}
+	if block.Type != "CERTIFICATE" {
+		return "is a " + block.Type
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+		return "cannot be parsed"
+	case certificate.BasicConstraintsValid && !certificate.IsCA:
+		return "is not of a CA"
+	default:
+		return ""
+	}
 }
 
 func sshKey(path *field.Path, key string) field.ErrorList {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -419,7 +420,7 @@ func TestIronicAuthorities(t *testing.T) {
 	}
 	findMistakes(t, map[string]mistake{
 		"two CAs": {reason: "a bundle with comments", change: func(ironic *infrav1.Ironic) {
-			ironic.TLS.BMCCABundle, ironic.TLS.TrustedCABundle = "# one\n"+authority+"# two\n"+authority, authority
+			ironic.TLS.BMCCABundle, ironic.TLS.TrustedCABundle = "# one\n"+authority+"# -----BEGIN\n"+authority, authority
 		}},
 		"version 1": {
 			reason: "an old CA without extensions", change: bmc(certificate(t, &x509.Certificate{})),
@@ -439,12 +440,32 @@ func TestIronicAuthorities(t *testing.T) {
 		"damaged": {
 			reason: "half a certificate",
 			change: bmc(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("half")}))),
-			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 1 cannot be parsed` + remedy},
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 1 cannot be parsed` + remedy},
+		},
+		"truncated": {
+			reason: "a bundle that was copied without its end",
+			change: bmc(authority + authority[:len(authority)/2]),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 2 is damaged or indented` + remedy},
+		},
+		"truncated in the middle": {
+			reason: "the certificate after it is valid",
+			change: bmc(authority[:len(authority)/2] + "\n" + authority),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 1 is damaged or indented` + remedy},
+		},
+		"without a line end": {
+			reason: "files without a line end at their ends",
+			change: bmc(strings.TrimSpace(authority) + authority),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 1 is damaged or indented` + remedy},
+		},
+		"indented": {
+			reason: "OpenSSL ignores a block that does not begin its line",
+			change: bmc(authority + "  " + strings.ReplaceAll(authority, "\n", "\n  ")),
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 2 is damaged or indented` + remedy},
 		},
 		"server": {
 			reason: "the certificate of a BMC is no CA",
 			change: bmc(authority + certificate(t, &x509.Certificate{BasicConstraintsValid: true})),
-			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": certificate 2 is not of a CA` + remedy},
+			want:   []string{`ironic.tls.bmcCABundle: Invalid value: "***": block 2 is not of a CA` + remedy},
 		},
 	})
 }
