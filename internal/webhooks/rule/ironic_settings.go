@@ -61,6 +61,7 @@ func settings(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	errs = append(errs, exporter(path.Child("prometheusExporter"), ironic)...)
 	errs = append(errs, overrides(path.Child("overrides", "containers"), ironic.Overrides.Containers)...)
 	errs = append(errs, architectures(path.Child("ramdisk", "architectures"), ironic.Ramdisk.Architectures)...)
+	errs = append(errs, checksums(path.Child("ramdisk"), ironic.Ramdisk)...)
 	errs = append(errs, kernelParams(path.Child("ramdisk", "extraKernelParams"), ironic.Ramdisk.ExtraKernelParams)...)
 	return append(errs, sshKey(path.Child("ramdisk", "sshKey"), ironic.Ramdisk.SSHKey)...)
 }
@@ -82,6 +83,25 @@ func architectures(path *field.Path, ramdisks []infrav1.IronicRamdiskArchitectur
 		}
 		flavors[ramdisk.Flavor] = true
 		errs = append(errs, downloadURL(at.Child("baseURL"), ramdisk.BaseURL)...)
+	}
+	return errs
+}
+
+// checksums refuses checksums without the downloader, the only program that compares them.
+func checksums(path *field.Path, ramdisk infrav1.IronicRamdisk) field.ErrorList {
+	if !ptr.Deref(ramdisk.DisableDownloader, false) {
+		return nil
+	}
+	var errs field.ErrorList
+	refuse := func(path *field.Path, sums *infrav1.IronicRamdiskChecksums) {
+		if sums != nil {
+			errs = append(errs, field.Forbidden(path.Child("checksums"), "has no effect with ramdisk.disableDownloader true, "+
+				"because only the downloader compares checksums; omit it, or set disableDownloader to false"))
+		}
+	}
+	refuse(path, ramdisk.Checksums)
+	for i, other := range ramdisk.Architectures {
+		refuse(path.Child("architectures").Index(i), other.Checksums)
 	}
 	return errs
 }

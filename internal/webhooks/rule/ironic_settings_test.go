@@ -249,6 +249,9 @@ func TestIronicRamdisk(t *testing.T) {
 	const ramdiskURL = "cannot be downloaded from; write it like https://server/path or file:///path"
 	const sameFlavor = "is the flavor of another ramdisk, and one would delete the files of the other: publish the archive " +
 		"under another flavor"
+	const unchecked = "has no effect with ramdisk.disableDownloader true, because only the downloader compares checksums; " +
+		"omit it, or set disableDownloader to false"
+	sums := &infrav1.IronicRamdiskChecksums{Kernel: strings.Repeat("0a", 32), Initramfs: strings.Repeat("0b", 32)}
 	const dollar = "has a $, which Ironic and iPXE replace in different ways, and Ironic may fail; "
 	findMistakes(t, map[string]mistake{
 		"key and parameters": {
@@ -271,6 +274,25 @@ func TestIronicRamdisk(t *testing.T) {
 				`ironic.ramdisk.architectures[0].flavor: Invalid value: "centos9": ` + sameFlavor,
 				`ironic.ramdisk.architectures[0].baseURL: Invalid value: "images.example/ipa": ` + ramdiskURL,
 				`ironic.ramdisk.architectures[2].flavor: Invalid value: "debian": ` + sameFlavor,
+			},
+		},
+		"checksums": {
+			reason: "the downloader compares them",
+			change: func(ironic *infrav1.Ironic) { ironic.Ramdisk.Checksums = sums },
+		},
+		"checksums without the downloader": {
+			reason: "nodes would use files with other checksums",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Ramdisk = infrav1.IronicRamdisk{
+					DisableDownloader: new(true), Checksums: sums, Architectures: []infrav1.IronicRamdiskArchitecture{
+						{Architecture: "ppc64le", Flavor: "debian-ppc"},
+						{Architecture: "aarch64", Flavor: "debian-arm64", Checksums: sums},
+					},
+				}
+			},
+			want: []string{
+				"ironic.ramdisk.checksums: Forbidden: " + unchecked,
+				"ironic.ramdisk.architectures[1].checksums: Forbidden: " + unchecked,
 			},
 		},
 		"private key": {
