@@ -17,8 +17,7 @@ func ClusterSpec(path *field.Path, spec *infrav1.Metal3ClusterSpec) Findings {
 		Refusals(failureDomains(path.Child("failureDomains"), spec.FailureDomains)...),
 		Refusals(Ironic(path.Child("ironic"), spec.Ironic)...),
 		Refusals(apiServerApart(path, spec)),
-		lowPorts(path.Child("ironic"), spec.Ironic),
-		unknownKubelet(path.Child("ironic"), spec.Ironic),
+		ironicWarnings(path.Child("ironic"), spec.Ironic),
 	)
 }
 

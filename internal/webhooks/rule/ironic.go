@@ -43,6 +43,14 @@ func Ironic(path *field.Path, ironic *infrav1.Ironic) field.ErrorList {
 	return errs
 }
 
+// ironicWarnings warns of settings that work only in some environments.
+func ironicWarnings(path *field.Path, ironic *infrav1.Ironic) Findings {
+	if ironic == nil {
+		return Findings{}
+	}
+	return Join(lowPorts(path, ironic), unknownKubelet(path, ironic), dhcpFamily(path, ironic))
+}
+
 // IronicChange returns the errors and warnings of a change of an Ironic endpoint. Users may remove the whole
 // endpoint, and add one with another identity after that.
 func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
@@ -106,9 +114,6 @@ const firstUserPort = 1024
 
 // lowPorts warns of ports that the web server and the exporter, which do not run as root, can use only on some nodes.
 func lowPorts(path *field.Path, spec *infrav1.Ironic) Findings {
-	if spec == nil {
-		return Findings{}
-	}
 	at := func(name string) *field.Path { return path.Child("endpoint", name) }
 	var found Findings
 	numbers := servicePorts(spec.Endpoint)

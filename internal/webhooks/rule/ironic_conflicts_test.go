@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,6 +139,44 @@ func TestLowPorts(t *testing.T) {
 			spec := &infrav1.Metal3ClusterSpec{Ironic: least()}
 			c.change(spec.Ironic)
 			got := rule.ClusterSpec(field.NewPath("spec"), spec)
+			if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestDHCPFamily warns of a range of the IP family of the second VIP.
+func TestDHCPFamily(t *testing.T) {
+	range4 := infrav1.IronicDHCP{RangeBegin: "172.22.0.100", RangeEnd: "172.22.0.200"}
+	range6 := infrav1.IronicDHCP{RangeBegin: "fd00:22::100", RangeEnd: "fd00:22::200"}
+	cases := map[string]struct {
+		dhcp    infrav1.IronicDHCP
+		reverse bool
+		want    []string
+	}{
+		"first":                   {dhcp: range4},
+		"first, in reverse order": {dhcp: range6, reverse: true},
+		"second": {dhcp: range6, want: []string{
+			"spec.ironic.dhcp.rangeBegin: is the IPv6 address fd00:22::100, and the URLs of kernel, ramdisk and callbacks " +
+				"contain 172.22.0.2, the first of endpoint.virtualIPs; list the IPv6 address first in virtualIPs and cidrs. " +
+				"Otherwise hosts without an IPv4 address do not boot the ramdisk",
+		}},
+		"second, in reverse order": {dhcp: range4, reverse: true, want: []string{
+			"spec.ironic.dhcp.rangeBegin: is the IPv4 address 172.22.0.100, and the URLs of kernel, ramdisk and callbacks " +
+				"contain fd00:22::2, the first of endpoint.virtualIPs; list the IPv4 address first in virtualIPs and cidrs. " +
+				"Otherwise hosts without an IPv6 address do not boot the ramdisk",
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			described := dualStack()
+			described.DHCP = &c.dhcp
+			if c.reverse {
+				slices.Reverse(described.Endpoint.VirtualIPs)
+				slices.Reverse(described.Endpoint.CIDRs)
+			}
+			got := rule.ClusterSpec(field.NewPath("spec"), &infrav1.Metal3ClusterSpec{Ironic: described})
 			if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}

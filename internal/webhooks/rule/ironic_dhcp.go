@@ -40,6 +40,22 @@ func dhcp(path *field.Path, dhcp *infrav1.IronicDHCP, networks []virtualNetwork)
 	return append(errs, gateway(path.Child("gateway"), dhcp.Gateway, virtual)...)
 }
 
+// dhcpFamily warns of a range of the IP family of the second VIP: URLs of the ramdisk contain only the first VIP.
+func dhcpFamily(path *field.Path, ironic *infrav1.Ironic) Findings {
+	virtual := ironic.Endpoint.VirtualIPs
+	if ironic.DHCP == nil || len(virtual) < 2 {
+		return Findings{}
+	}
+	begin, beginErr := netip.ParseAddr(ironic.DHCP.RangeBegin)
+	first, firstErr := netip.ParseAddr(virtual[0])
+	if beginErr != nil || firstErr != nil || begin.Is4() == first.Is4() {
+		return Findings{}
+	}
+	return Warn(path.Child("dhcp", "rangeBegin"), "is the %s address %s, and the URLs of kernel, ramdisk and callbacks "+
+		"contain %s, the first of endpoint.virtualIPs; list the %[1]s address first in virtualIPs and cidrs. Otherwise "+
+		"hosts without an %[4]s address do not boot the ramdisk", Family(begin), begin, first, Family(first))
+}
+
 // addressRange is a range of the DHCP server.
 type addressRange struct {
 	path       *field.Path

@@ -41,7 +41,7 @@ func kubelet(path *field.Path, kubelet *infrav1.IronicKubelet) field.ErrorList {
 // unknownKubelet warns of another directory of static pods than that of kubeadm with the credentials of kubeadm. It
 // is not an error: kubeadm supports other directories.
 func unknownKubelet(path *field.Path, described *infrav1.Ironic) Findings {
-	if described == nil || described.Kubelet != nil ||
+	if described.Kubelet != nil ||
 		described.ManifestsDirectory == "" || described.ManifestsDirectory == infrav1.DefaultManifestsDirectory ||
 		(described.Takeover != "" && described.Takeover != infrav1.TakeoverAfterMove) {
 		return Findings{}
