@@ -28,7 +28,8 @@ type IronicOption struct {
 }
 
 // IronicProxy is the HTTP proxy of the ramdisk downloader and of Ironic, for images and BMCs. Requests to the addresses
-// and networks of the endpoint, and to those of the node, do not use the proxy.
+// of the endpoint and of the node do not use the proxy. Requests of Ironic to the IPv4 networks of the endpoint and of
+// the DHCP ranges do not use it either.
 type IronicProxy struct {
 	// httpProxy is the proxy for http URLs. Empty means no proxy.
 	// +optional
@@ -41,7 +42,7 @@ type IronicProxy struct {
 	HTTPSProxy string `json:"httpsProxy,omitempty"`
 
 	// noProxy are names, domains, addresses and networks for which no proxy is used. List the networks of the BMCs,
-	// unless the proxy routes to them.
+	// unless the proxy routes to them. Ironic ignores IPv6 networks: list IPv6 addresses.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

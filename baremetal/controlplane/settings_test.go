@@ -62,6 +62,19 @@ func TestOperatorSettingsReachTheFiles(t *testing.T) {
 				"name: no_proxy\n      value: localhost,127.0.0.1,::1,172.22.0.2,172.22.0.0/24,10.0.0.0/8",
 			},
 		},
+		"proxy and hosts behind a relay": {
+			change: func(i *infrav1.Ironic) {
+				i.Proxy = infrav1.IronicProxy{HTTPProxy: "http://proxy.example", NoProxy: []string{"10.0.0.0/8"}}
+				i.DHCP = &infrav1.IronicDHCP{
+					RangeBegin: "172.22.0.100", RangeEnd: "172.22.0.200", ExtraRanges: []infrav1.IronicDHCPRange{
+						{NetworkCIDR: "172.30.0.5/24", RangeBegin: "172.30.0.10", RangeEnd: "172.30.0.20", GatewayAddress: "172.30.0.1"},
+					},
+				}
+			},
+			file: pod, want: []string{
+				"name: no_proxy\n      value: localhost,127.0.0.1,::1,172.22.0.2,172.30.0.0/24,172.22.0.0/24,10.0.0.0/8\n",
+			},
+		},
 		"CA of BMCs": {
 			change: func(i *infrav1.Ironic) { i.TLS.BMCCABundle = " CA of BMCs " },
 			file:   "/etc/kubernetes/metal3-ironic/tls/bmc-ca.crt", want: []string{"CA of BMCs\n"},

@@ -142,6 +142,11 @@ func (c Config) proxy() []corev1.EnvVar {
 	if c.Settings.ExternalIP != "" {
 		except = append(except, c.Settings.ExternalIP)
 	}
+	if c.DHCP != nil {
+		for _, extra := range c.DHCP.Extra {
+			except = append(except, extra.Network.String())
+		}
+	}
 	except = append(except, proxy.Except...)
 	var variables []corev1.EnvVar
 	for _, one := range []struct{ name, value string }{

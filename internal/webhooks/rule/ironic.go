@@ -48,7 +48,8 @@ func ironicWarnings(path *field.Path, ironic *infrav1.Ironic) Findings {
 	if ironic == nil {
 		return Findings{}
 	}
-	return Join(lowPorts(path, ironic), unknownKubelet(path, ironic), dhcpFamily(path, ironic))
+	return Join(lowPorts(path, ironic), unknownKubelet(path, ironic), dhcpFamily(path, ironic),
+		proxiedNetworks(path, ironic))
 }
 
 // IronicChange returns the errors and warnings of a change of an Ironic endpoint. Users may remove the whole

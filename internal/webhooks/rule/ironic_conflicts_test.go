@@ -183,3 +183,49 @@ func TestDHCPFamily(t *testing.T) {
 		})
 	}
 }
+
+// TestProxiedNetworks warns of IPv6 networks for which Ironic uses the proxy.
+func TestProxiedNetworks(t *testing.T) {
+	const rest = ", because Ironic ignores IPv6 networks in no_proxy; list each IPv6 address in noProxy, or use a proxy that " +
+		"routes to these networks"
+	v6 := infrav1.IronicEndpoint{VirtualIPs: []string{"fd00:22::2"}, CIDRs: []string{"fd00:22::/64"}, Interface: "br0"}
+	through := infrav1.IronicProxy{HTTPProxy: "http://proxy.example"}
+	cases := map[string]struct {
+		change func(*infrav1.Ironic)
+		want   []string
+	}{
+		"no proxy": {change: func(ironic *infrav1.Ironic) { ironic.Endpoint = v6 }},
+		"IPv4": {change: func(ironic *infrav1.Ironic) {
+			ironic.Proxy = through
+			ironic.Proxy.NoProxy = []string{"10.0.0.0/8", "fd00:30::5", "example.org"}
+		}},
+		"IPv6": {
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Endpoint, ironic.Proxy = v6, through
+				ironic.DHCP = &infrav1.IronicDHCP{
+					RangeBegin: "fd00:22::100", RangeEnd: "fd00:22::200", ExtraRanges: []infrav1.IronicDHCPRange{
+						{NetworkCIDR: "fd00:22::/64", RangeBegin: "fd00:22::300", RangeEnd: "fd00:22::400"},
+						{NetworkCIDR: "fd00:30::1/64", RangeBegin: "fd00:30::10", RangeEnd: "fd00:30::20"},
+					},
+				}
+			},
+			want: []string{"spec.ironic.proxy: applies to hosts and BMCs in fd00:22::/64, fd00:30::/64" + rest},
+		},
+		"IPv6 networks of BMCs": {
+			change: func(ironic *infrav1.Ironic) {
+				ironic.Proxy = infrav1.IronicProxy{HTTPSProxy: "http://proxy.example", NoProxy: []string{"fd00:bc::/48"}}
+			},
+			want: []string{"spec.ironic.proxy: applies to hosts and BMCs in fd00:bc::/48" + rest},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			described := least()
+			c.change(described)
+			got := rule.ClusterSpec(field.NewPath("spec"), &infrav1.Metal3ClusterSpec{Ironic: described})
+			if diff := cmp.Diff(rule.Findings{Warnings: c.want}, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

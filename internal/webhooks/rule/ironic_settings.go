@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -212,6 +214,31 @@ func proxy(path *field.Path, proxy infrav1.IronicProxy) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// proxiedNetworks warns of IPv6 networks, which Python ignores in no_proxy. It compares IPv6 addresses as text.
+func proxiedNetworks(path *field.Path, ironic *infrav1.Ironic) Findings {
+	if ironic.Proxy.HTTPProxy == "" && ironic.Proxy.HTTPSProxy == "" {
+		return Findings{}
+	}
+	texts := slices.Concat(ironic.Endpoint.CIDRs, ironic.Proxy.NoProxy)
+	if ironic.DHCP != nil {
+		for _, extra := range ironic.DHCP.ExtraRanges {
+			texts = append(texts, extra.NetworkCIDR)
+		}
+	}
+	networks := sets.New[string]()
+	for _, text := range texts {
+		if network, err := netip.ParsePrefix(text); err == nil && network.Addr().Is6() {
+			networks.Insert(network.Masked().String())
+		}
+	}
+	if len(networks) == 0 {
+		return Findings{}
+	}
+	return Warn(path.Child("proxy"), "applies to hosts and BMCs in %s, because Ironic ignores IPv6 networks in no_proxy; "+
+		"list each IPv6 address in noProxy, or use a proxy that routes to these networks",
+		strings.Join(sets.List(networks), ", "))
 }
 
 // overrides validates resources: the kubelet refuses a static pod whose request exceeds its limit.
