@@ -80,11 +80,10 @@ func TestCertificateWarning(t *testing.T) {
 	}
 }
 
-// TestACertificateThatEndsWarnsOnce reconciles a Metal3Cluster whose generated certificate serves for almost ten years.
+// TestACertificateThatEndsWarnsOnce reconciles a Metal3Cluster with a generated certificate for almost ten years.
 func TestACertificateThatEndsWarnsOnce(t *testing.T) {
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
-	infra.Spec.Ironic.Endpoint.CIDRs, infra.Spec.Ironic.Endpoint.Interface = []string{"2001:db8::/64"}, "eth0"
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	r.Secrets, r.Clock = &secrets.Keeper{Client: stored, Random: rand.Reader, Clock: now, Hash: secrets.HashPassword}, now

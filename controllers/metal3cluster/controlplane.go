@@ -255,8 +255,8 @@ func nodesStatus(seen *workload.ControlPlane) []infrav1.IronicNode {
 	return nodes
 }
 
-// outdatedNodes returns a sentence that names the nodes whose configuration of the endpoint differs from that of a new
-// node. Empty if there are none, or if spec.ironic is invalid: then no new node boots.
+// outdatedNodes returns a sentence that names the nodes with another configuration of the endpoint than a new node.
+// Empty if there are none, or if spec.ironic is invalid: then no new node boots.
 func (r *Reconciler) outdatedNodes(s *scope) string {
 	if s.plane == nil {
 		return ""

@@ -71,7 +71,9 @@ func unreachable(context.Context, ironicapi.Endpoint, *ironicapi.Observation) ir
 
 func withEndpoint(infra *infrav1.Metal3Cluster) {
 	infra.Spec.Ironic = &infrav1.Ironic{
-		ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{VirtualIPs: []string{"2001:db8::2"}},
+		ClusterID: "c1", Endpoint: infrav1.IronicEndpoint{
+			VirtualIPs: []string{"2001:db8::2"}, CIDRs: []string{"2001:db8::/64"}, Interface: "eth0",
+		},
 	}
 }
 

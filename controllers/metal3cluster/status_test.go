@@ -61,7 +61,6 @@ func TestEndpointAnswers(t *testing.T) {
 func TestOutdatedNodes(t *testing.T) {
 	infra := build.Metal3Cluster("cluster")
 	withEndpoint(infra)
-	infra.Spec.Ironic.Endpoint.CIDRs, infra.Spec.Ironic.Endpoint.Interface = []string{"2001:db8::/64"}, "eth0"
 	r, stored := reconciler(infra, interceptor.Funcs{}, kept{})
 	keeper := &secrets.Keeper{Client: stored, Random: rand.Reader, Clock: r.Clock, Hash: secrets.HashPassword}
 	material, _, err := keeper.Ensure(t.Context(), infra, "cluster", nil)

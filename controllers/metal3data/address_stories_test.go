@@ -121,9 +121,7 @@ func describeAddresses(s *suite) {
 	It("reports the failure of a provider of the IPAM contract", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
-		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
-		w.machine(ctx, "machine", "template")
-		claim := w.addressClaim(ctx, "template-0-p")
+		claim := w.claimOfContract(ctx)
 		Expect(claim.Spec.ClusterName).To(Equal(clusterName))
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.WaitingForAddressReason,
 			"spec.metaData.ipAddressesFromPool[a]: Waiting for InClusterIPPool p to allocate an address for IPAddressClaim template-0-p. "+
@@ -146,9 +144,7 @@ func describeAddresses(s *suite) {
 	It("renders no address of another pool with the same name", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
-		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
-		w.machine(ctx, "machine", "template")
-		claim := w.addressClaim(ctx, "template-0-p")
+		claim := w.claimOfContract(ctx)
 		w.allocate(ctx, claim, "10.9.0.1", ipamv1.IPPoolReference{APIGroup: "ipam.metal3.io", Kind: "IPPool", Name: "p"})
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressConflictReason,
 			"spec.metaData.ipAddressesFromPool[a]: IPAddressClaim template-0-p got an address of IPPool.ipam.metal3.io p "+
@@ -161,9 +157,7 @@ func describeAddresses(s *suite) {
 	It("renders an address that its provider creates after the claim names it", func(ctx context.Context) {
 		w := s.world(ctx)
 		w.manager.Start()
-		w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
-		w.machine(ctx, "machine", "template")
-		claim := w.addressClaim(ctx, "template-0-p")
+		claim := w.claimOfContract(ctx)
 		w.allocated(ctx, claim, "10.9.0.1")
 		w.eventually(ctx, "template-0", infrav1.AddressesReadyCondition, stage.IsFalseBecause(infrav1.AddressFailedReason,
 			"status.addressRef names IPAddress address-10.9.0.1, which does not exist"))
@@ -346,6 +340,14 @@ func describeAddresses(s *suite) {
 		Expect(w.client.Delete(ctx, other)).To(Succeed())
 		w.ready(ctx, "template-0")
 	})
+}
+
+// claimOfContract creates a machine with an address from a pool of the IPAM contract, and waits for its claim.
+func (w *world) claimOfContract(ctx context.Context) *ipamv1.IPAddressClaim {
+	GinkgoHelper()
+	w.template(ctx, "template", "metaData: {ipAddressesFromPool: [{key: a, name: p, apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool}]}")
+	w.machine(ctx, "machine", "template")
+	return w.addressClaim(ctx, "template-0-p")
 }
 
 // addressClaim waits for an IPAddressClaim.
