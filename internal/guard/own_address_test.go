@@ -46,7 +46,11 @@ func TestStandbyLosesItsAddress(t *testing.T) {
 	t.Parallel()
 	for name, rank := range map[string]int{"lower priority": 1, "higher priority": 0} {
 		t.Run(name, func(t *testing.T) {
-			both := newLab(t).pair(onlyFamily(true))
+			both := newLab(t).pair(func(settings *vip.NodeSettings) {
+				onlyFamily(true)(settings)
+				// The gate freezes Ironic if its node stalls for longer than the standby tolerates: 2 s with this interval.
+				settings.AdvertisementInterval = vip.Duration(time.Second)
+			})
 			holder, standby := both[1-rank], both[rank]
 			kept := startInTerm(t, holder, standby)
 			keeps := func() string { return heldBy(holder, both...)() + kept.startedOnce() }
@@ -58,7 +62,8 @@ func TestStandbyLosesItsAddress(t *testing.T) {
 			}
 			standby.changeOwn((*netlink.Handle).AddrAdd)
 			eventually(t, generous, "the address is back", standby.ready)
-			throughout(t, 4*time.Second, "the standby hears the holder again", keeps)
+			// keepalived begins after two seconds, and would claim the VIP from a silent holder after four more.
+			throughout(t, 8*time.Second, "the standby hears the holder again", keeps)
 			holder.write("etc/armed", "0\n")
 			eventually(t, generous, "demotion", heldBy(standby, both...))
 		})
