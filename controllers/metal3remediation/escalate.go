@@ -45,7 +45,7 @@ func (r *Reconciler) escalate(ctx context.Context, s *scope) (outcome.Outcome, e
 	if err := errors.Join(refused, r.markMachine(ctx, s, cause)); err != nil {
 		return outcome.Done(), err
 	}
-	return outcome.Waiting(infrav1.RetriesExhaustedReason, message), nil
+	return r.withoutFence(ctx, s, outcome.Waiting(infrav1.RetriesExhaustedReason, message))
 }
 
 // replace marks the Machine for replacement by its owner, because its host does not exist. If the host is restored, the
@@ -66,9 +66,11 @@ func (r *Reconciler) replace(ctx context.Context, s *scope) (outcome.Outcome, er
 
 // markMachine sets the condition OwnerRemediated, which MachineSets and control planes read. A MachineHealthCheck with
 // a remediation template does not set it. markMachine does not change a false condition, which may have a message of
-// the owner.
+// the owner. It does not mark a healthy Machine, because its owner would remove the condition again: a
+// MachineHealthCheck above its limit does not delete the remediation of a Machine that has recovered.
 func (r *Reconciler) markMachine(ctx context.Context, s *scope, cause string) error {
-	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) {
+	if conditions.IsFalse(s.owner, clusterv1.MachineOwnerRemediatedCondition) ||
+		conditions.IsTrue(s.owner, clusterv1.MachineHealthCheckSucceededCondition) {
 		return nil
 	}
 	marked := s.owner.DeepCopy()

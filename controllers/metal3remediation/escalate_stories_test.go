@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/collections"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/metal3-pivot/cluster-api-provider-metal3/api/v1beta2"
@@ -186,6 +187,45 @@ func describeEscalations(s *suite) {
 			g.Expect(conditions.GetReason(w.owner(ctx, g), clusterv1.MachineOwnerRemediatedCondition)).To(Equal("CannotBeRemediated"))
 		}
 		Consistently(answer).Should(Succeed())
+	})
+
+	It("does not mark a Machine that is healthy again, because its owner would remove the mark", func(ctx context.Context) {
+		w := s.exhausted(ctx)
+		health := func(is bool) {
+			GinkgoHelper()
+			stage.ChangeStatus(ctx, w.client, w.key(name), &clusterv1.Machine{}, func(machine *clusterv1.Machine) {
+				conditions.Delete(machine, clusterv1.MachineOwnerRemediatedCondition)
+				unhealthy(machine, !is)
+			})
+		}
+		health(true)
+		w.passes(ctx, time.Second)
+		Consistently(func(g Gomega) {
+			g.Expect(conditions.Has(w.owner(ctx, g), clusterv1.MachineOwnerRemediatedCondition)).To(BeFalse())
+		}).Should(Succeed())
+		health(false)
+		Eventually(func(g Gomega) {
+			g.Expect(collections.IsUnhealthyAndOwnerRemediated(w.owner(ctx, g))).To(BeTrue())
+		}).Should(Succeed())
+	})
+
+	It("removes the fence after the last try as soon as the host is on", func(ctx context.Context) {
+		w := s.world(ctx)
+		w.machine(ctx)
+		w.power(ctx, false)
+		stage.Change(ctx, w.client, client.ObjectKey{Name: w.node}, &corev1.Node{}, func(node *corev1.Node) {
+			node.Spec.Taints = append(node.Spec.Taints, outOfService())
+		})
+		w.start()
+		w.remediate(ctx, at(`{"phase":"Deleting machine","retryCount":1,"fence":"Taint"}`))
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
+		Expect(w.getNode(ctx, Default).Spec.Taints).To(ContainElement(outOfService()), "pods must not run twice")
+		w.power(ctx, true)
+		Eventually(func(g Gomega) {
+			g.Expect(w.getNode(ctx, g).Spec.Taints).NotTo(ContainElement(outOfService()))
+			g.Expect(w.request(ctx, g).Annotations[infrav1.RemediationAnnotation]).NotTo(ContainSubstring("Taint"))
+		}).Should(Succeed())
+		w.eventually(ctx, infrav1.HostRebootedCondition, stage.IsFalseBecause(infrav1.RetriesExhaustedReason, ""))
 	})
 
 	It("waits for the MachineHealthCheck as long again if the Node is ready at the timeout", func(ctx context.Context) {

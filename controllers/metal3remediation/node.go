@@ -102,6 +102,22 @@ func (r *Reconciler) watchNode(ctx context.Context, s *scope) (*corev1.Node, err
 	return r.readNode(ctx, s)
 }
 
+// withoutFence removes the fence of a Node whose host is on, and returns why the remediation waits. It does what
+// restore does after a power-on: the stages after a wait do not run.
+func (r *Reconciler) withoutFence(ctx context.Context, s *scope, waits outcome.Outcome) (outcome.Outcome, error) {
+	if waits.IsDone() || s.record.Fence == remediation.NoFence || !s.host.Status.PoweredOn {
+		return waits, nil
+	}
+	node, err := r.watchNode(ctx, s)
+	if err == nil && node != nil {
+		err = r.unfence(ctx, s, node)
+	}
+	if workload.IsUnreachable(err) {
+		return waits.WithAfter(pollInterval), nil
+	}
+	return waits, err
+}
+
 func (r *Reconciler) unfence(ctx context.Context, s *scope, node *corev1.Node) error {
 	desired := node
 	switch s.record.Fence {

@@ -27,7 +27,11 @@ var operators = []struct{ name, namespace, label, value string }{
 // continues: the next try begins as soon as it may.
 func (r *Reconciler) protectTry(ctx context.Context, s *scope) (outcome.Outcome, error) {
 	if s.record.Phase == infrav1.RemediationWaiting {
-		return r.protect(ctx, s)
+		protected, err := r.protect(ctx, s)
+		if err != nil {
+			return protected, err
+		}
+		return r.withoutFence(ctx, s, protected)
 	}
 	return r.suspending(r.protect)(ctx, s)
 }
