@@ -159,7 +159,8 @@ func (r *Reconciler) acquire(s *scope) []flow.Stage[*scope] {
 	}
 }
 
-// run returns the stages of a machine with an image on its host.
+// run returns the stages of a machine with an image on its host. Labels do not wait for the link: they require the Node
+// that Cluster API has found.
 func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 	stages := []flow.Stage[*scope]{
 		associated.KeepFinalizer(s.machine, infrav1.MachineFinalizer),
@@ -167,12 +168,11 @@ func (r *Reconciler) run(s *scope) []flow.Stage[*scope] {
 		associated.Stage(r.releaseSurplus),
 		dataReady.Stage(r.claimData),
 		provisioned.Stage(r.provisionHost),
-		linked.Stage(r.linkNode),
 	}
 	if s.labelPrefixes() != "" {
 		stages = append(stages, labelsSynced.Stage(r.syncLabels))
 	}
-	return stages
+	return append(stages, linked.Stage(r.linkNode))
 }
 
 func (r *Reconciler) release(s *scope) []flow.Stage[*scope] {

@@ -119,6 +119,14 @@ func describeLabels(s *suite) {
 		}).Should(Succeed())
 	})
 
+	It("keeps labels of the Node while the machine is not linked", func(ctx context.Context) {
+		w, node, _ := labelled(ctx, "rack.example.com", nil)
+		w.node(ctx, "second", w.providerID("host", "machine"), nil)
+		w.eventually(ctx, "machine", infrav1.NodeLinkedCondition, stage.IsFalseBecause(infrav1.ProviderIDConflictReason, ""))
+		change(ctx, w, func(labels map[string]string) { labels[rack] = "8" })
+		w.labels(ctx, node, HaveKeyWithValue(rack, "8"))
+	})
+
 	It("reports invalid prefixes, and stays ready", func(ctx context.Context) {
 		w, node, _ := labelled(ctx, "rack.example.com/,rack.example.com", nil)
 		w.eventually(ctx, "machine", infrav1.NodeLabelsSyncedCondition, stage.IsFalseBecause(

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,8 @@ func TestRoute(t *testing.T) {
 		"Claimed": {"a host without an image", complete(onHost(build.Available())), acquire},
 		"Running": {"a host with its image", complete(onHost(build.Provisioned())), run},
 		"Synced": {
-			"labels are copied after the link", complete(onHost(build.Provisioned()), synced), append(run[:len(run):len(run)], "syncLabels"),
+			"labels do not wait for the link", complete(onHost(build.Provisioned()), synced),
+			slices.Insert(slices.Clone(run), len(run)-1, "syncLabels"),
 		},
 		"RunningNoOwner": {
 			"the machine keeps its host", complete(onHost(build.Provisioned()), noOwner), []string{"recordHost", "waitForOwner"},
