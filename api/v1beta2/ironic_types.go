@@ -250,8 +250,9 @@ type IronicEndpoint struct {
 	// +kubebuilder:validation:Maximum=65535
 	ImageTLSPort int32 `json:"imageTLSPort,omitempty"`
 
-	// externalIP is the address at which hosts and BMCs reach Ironic, if that is not a VIP: the address of a NAT or of
-	// a load balancer. Ironic puts it into the URLs for hosts and BMCs.
+	// externalIP is the address at which BMCs, and hosts that boot by virtual media, reach Ironic, if that is not a VIP:
+	// the address of a NAT or of a load balancer. Ironic puts it into their URLs. Hosts that boot over the network use the
+	// VIP.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	ExternalIP string `json:"externalIP,omitempty"`
@@ -296,7 +297,8 @@ type VRRP struct {
 	AdvertisementInterval *metav1.Duration `json:"advertisementInterval,omitempty"`
 }
 
-// IronicDHCP configures the DHCP server on the VIP holder.
+// IronicDHCP configures the DHCP server on the VIP holder. It does not serve the control-plane nodes after all of them
+// were off: a node holds the VIP only with an address of its own.
 type IronicDHCP struct {
 	// rangeBegin is the first address of the range.
 	// +required

@@ -1,6 +1,7 @@
 package ironic
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -108,7 +109,8 @@ func (s Settings) environment() []corev1.EnvVar {
 	add("IRONIC_EXTERNAL_CALLBACK_URL", s.CallbackURL)
 	add("IRONIC_EXTERNAL_HTTP_URL", s.ImageURL)
 	add("IRONIC_IPA_COLLECTORS", strings.Join(s.Collectors, ","))
-	add("IRONIC_ENABLE_VLAN_INTERFACES", strings.Join(s.VLANs, ","))
+	// The scripts of the web server have no default for it.
+	add("IRONIC_ENABLE_VLAN_INTERFACES", cmp.Or(strings.Join(s.VLANs, ","), "all"))
 	if s.TrustedAuthorities {
 		add("WEBSERVER_CACERT_FILE", trustedAuthorities)
 	}

@@ -16,7 +16,7 @@ func ClusterSpec(path *field.Path, spec *infrav1.Metal3ClusterSpec) Findings {
 		Refusals(controlPlaneEndpoint(path.Child("controlPlaneEndpoint"), spec.ControlPlaneEndpoint)),
 		Refusals(failureDomains(path.Child("failureDomains"), spec.FailureDomains)...),
 		Refusals(Ironic(path.Child("ironic"), spec.Ironic)...),
-		Refusals(apiServerApart(path, spec)),
+		Refusals(apiServerApart(path, spec), apiServerServed(path, spec)),
 		ironicWarnings(path.Child("ironic"), spec.Ironic),
 	)
 }

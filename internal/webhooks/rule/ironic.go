@@ -203,19 +203,12 @@ func downloadURL(path *field.Path, raw string) field.ErrorList {
 	}
 	parsed, err := url.Parse(raw)
 	if err == nil {
-		switch parsed.Scheme {
-		case "http", "https":
-			if parsed.Hostname() != "" {
-				return nil
-			}
-		case "file":
-			if slashpath.IsAbs(parsed.Path) {
-				return nil
-			}
+		if (parsed.Scheme == "http" || parsed.Scheme == "https") && parsed.Hostname() != "" {
+			return nil
 		}
 	}
-	return field.ErrorList{field.Invalid(path, shownURL(raw),
-		"cannot be downloaded from; write it like https://server/path or file:///path")}
+	return field.ErrorList{field.Invalid(path, shownURL(raw), "cannot be downloaded from; write it like "+
+		"https://server/path. For files that the node has, omit it and set ramdisk.disableDownloader")}
 }
 
 func manifests(path *field.Path, directory string) field.ErrorList {

@@ -26,6 +26,28 @@ func apiServerApart(path *field.Path, spec *infrav1.Metal3ClusterSpec) *field.Er
 		"is one of ironic.endpoint.virtualIPs, which move with Ironic; give the API server and Ironic different addresses")
 }
 
+// apiServerServed refuses an address of the API server that the DHCP server of Ironic gives to a host: dnsmasq does not
+// see that it is taken before the first node has it.
+func apiServerServed(path *field.Path, spec *infrav1.Metal3ClusterSpec) *field.Error {
+	host, err := netip.ParseAddr(spec.ControlPlaneEndpoint.Host)
+	if err != nil || spec.Ironic == nil || spec.Ironic.DHCP == nil {
+		return nil
+	}
+	dhcp := spec.Ironic.DHCP
+	isIn := func(served infrav1.IronicDHCPRange) bool {
+		begin, beginErr := netip.ParseAddr(served.RangeBegin)
+		end, endErr := netip.ParseAddr(served.RangeEnd)
+		return beginErr == nil && endErr == nil && !host.Less(begin) && !end.Less(host)
+	}
+	first := infrav1.IronicDHCPRange{RangeBegin: dhcp.RangeBegin, RangeEnd: dhcp.RangeEnd}
+	isReserved := func(reserved string) bool { return slices.Contains(reservedAddresses(reserved), host) }
+	if !isIn(first) && !slices.ContainsFunc(dhcp.ExtraRanges, isIn) && !slices.ContainsFunc(dhcp.Hosts, isReserved) {
+		return nil
+	}
+	return field.Invalid(path.Child("controlPlaneEndpoint", "host"), spec.ControlPlaneEndpoint.Host,
+		"is in a range or a reservation of ironic.dhcp, which would give it to a host; use an address outside of them")
+}
+
 // RouterIDChange warns of another virtual router ID for existing nodes. A first router ID is no change: nodes are
 // created after that.
 func RouterIDChange(path *field.Path, before, after *infrav1.Ironic) Findings {

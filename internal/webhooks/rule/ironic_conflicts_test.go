@@ -16,13 +16,27 @@ import (
 func TestAPIServerAndIronic(t *testing.T) {
 	const refused = "is one of ironic.endpoint.virtualIPs, which move with Ironic; give the API server and Ironic different " +
 		"addresses"
+	const served = "is in a range or a reservation of ironic.dhcp, which would give it to a host; use an address outside of them"
+	serving := func(change func(*infrav1.IronicDHCP)) *infrav1.Ironic {
+		ironic := dualStack()
+		change(ironic.DHCP)
+		return ironic
+	}
 	cases := map[string]struct {
 		reason string
 		host   string
 		ironic *infrav1.Ironic
 		want   []string
 	}{
-		"apart":          {"as it should be", "172.22.0.10", dualStack(), nil},
+		"apart":        {"as it should be", "172.22.0.10", dualStack(), nil},
+		"in the range": {"a host would get the address of the API server", "172.22.0.200", dualStack(), []string{`spec.controlPlaneEndpoint.host: Invalid value: "172.22.0.200": ` + served}},
+		"beside it":    {"as it should be", "172.22.0.201", dualStack(), nil},
+		"in an extra range": {"a host would get the address of the API server", "172.30.0.10", serving(func(dhcp *infrav1.IronicDHCP) {
+			dhcp.ExtraRanges = []infrav1.IronicDHCPRange{{NetworkCIDR: "172.30.0.0/24", RangeBegin: "172.30.0.10", RangeEnd: "172.30.0.20"}}
+		}), []string{`spec.controlPlaneEndpoint.host: Invalid value: "172.30.0.10": ` + served}},
+		"reserved": {"a host would get the address of the API server", "fd00:22::10", serving(func(dhcp *infrav1.IronicDHCP) {
+			dhcp.Hosts = []string{"id:00:01,[fd00:22::10]"}
+		}), []string{`spec.controlPlaneEndpoint.host: Invalid value: "fd00:22::10": ` + served}},
 		"no Ironic":      {"no endpoint of Ironic", "172.22.0.2", nil, nil},
 		"no endpoint":    {"the endpoint of the Cluster is used", "", dualStack(), nil},
 		"a name":         {"a name is not resolved", "api.example", dualStack(), nil},

@@ -197,6 +197,9 @@ var dhcpIgnore = regexp.MustCompile(`^tag:!?[A-Za-z0-9_-]+(,tag:!?[A-Za-z0-9_-]+
 // dhcpCard is a hardware address, with its type and with asterisks as dnsmasq accepts it in dhcp-host.
 var dhcpCard = regexp.MustCompile(`^([0-9a-fA-F]{1,2}-)?([0-9a-fA-F]{1,2}|\*)(:([0-9a-fA-F]{1,2}|\*))+$`)
 
+// dhcpName is a host name, a lease time or a keyword as dnsmasq accepts it in dhcp-host.
+var dhcpName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*(\..*)?$`)
+
 // reservations validates the hosts and the tags of the DHCP server.
 func reservations(path *field.Path, dhcp *infrav1.IronicDHCP, virtual []virtualNetwork) field.ErrorList {
 	var errs field.ErrorList
@@ -218,6 +221,21 @@ func reservations(path *field.Path, dhcp *infrav1.IronicDHCP, virtual []virtualN
 	return errs
 }
 
+// reservedAddresses returns the addresses of a dhcp-host.
+func reservedAddresses(reserved string) []netip.Addr {
+	var addresses []netip.Addr
+	for word := range strings.SplitSeq(reserved, ",") {
+		if address, err := netip.ParseAddr(withoutBrackets(word)); err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+func withoutBrackets(word string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(word, "["), "]")
+}
+
 // reservation returns why dnsmasq would not start with a dhcp-host, or why an address of it is taken. It adds its
 // addresses to the taken ones.
 func reservation(reserved string, taken map[string]string) string {
@@ -225,19 +243,36 @@ func reservation(reserved string, taken map[string]string) string {
 		return "is no reservation; write it like 52:54:00:00:00:01,192.0.2.21 without spaces"
 	}
 	for word := range strings.SplitSeq(reserved, ",") {
-		bare := strings.TrimSuffix(strings.TrimPrefix(word, "["), "]")
-		address, err := netip.ParseAddr(bare)
-		kind, _, isKind := strings.Cut(word, ":")
+		address, err := netip.ParseAddr(withoutBrackets(word))
 		switch {
-		case err == nil && taken[address.String()] != "":
+		case err != nil:
+			if problem := otherWord(word); problem != "" {
+				return problem
+			}
+		case taken[address.String()] != "":
 			return fmt.Sprintf("reserves %s, %s", address, taken[address.String()])
-		case err == nil && address.Is4():
+		case address.Is4():
 			// Firmware and system of one host may have two DHCPv6 identifiers.
 			taken[address.String()] = "as another entry does; reserve each address once"
-		case err == nil, bare != word, !isKind, slices.Contains([]string{"id", "set", "tag"}, kind):
-		case !dhcpCard.MatchString(word):
-			return fmt.Sprintf("has %s, which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21", word)
+		case word == withoutBrackets(word):
+			return fmt.Sprintf("has %s without brackets, which dnsmasq reads as a MAC address; write [%[1]s]", word)
 		}
 	}
 	return ""
+}
+
+// otherWord returns why dnsmasq would not start with a part of a dhcp-host that is no address.
+func otherWord(word string) string {
+	kind, _, isKind := strings.Cut(word, ":")
+	switch {
+	case word != withoutBrackets(word), isKind && slices.Contains([]string{"id", "set", "tag"}, kind):
+		return ""
+	case isKind && !dhcpCard.MatchString(word):
+		return fmt.Sprintf("has %s, which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21", word)
+	case !isKind && !dhcpName.MatchString(word):
+		return fmt.Sprintf("has %s, which is no host name, so dnsmasq would not start; begin it with a letter or a digit, "+
+			"and use only letters, digits, - and _ up to the first dot", word)
+	default:
+		return ""
+	}
 }

@@ -75,19 +75,30 @@ const defaultFlavor = "centos9"
 // the name of the archive, and a download deletes older folders with this name.
 func architectures(path *field.Path, ramdisks []infrav1.IronicRamdiskArchitecture) field.ErrorList {
 	var errs field.ErrorList
-	flavors := map[string]bool{defaultFlavor: true}
 	for i, ramdisk := range ramdisks {
 		at := path.Index(i)
-		if flavors[ramdisk.Flavor] {
-			errs = append(errs, field.Invalid(at.Child("flavor"), ramdisk.Flavor,
-				"is the flavor of another ramdisk, and one would delete the files of the other: publish the archive under another "+
-					"flavor"))
+		if name := ironicArchitectures[ramdisk.Architecture]; name != "" {
+			errs = append(errs, field.Invalid(at.Child("architecture"), ramdisk.Architecture,
+				"is not the name that Ironic uses, so no host would boot this ramdisk; write "+name))
 		}
-		flavors[ramdisk.Flavor] = true
+		clashes := func(other infrav1.IronicRamdiskArchitecture) bool {
+			return deletes(ramdisk.Flavor, other.Flavor) || deletes(other.Flavor, ramdisk.Flavor)
+		}
+		if ramdisk.Flavor == defaultFlavor || slices.ContainsFunc(ramdisks[:i], clashes) {
+			errs = append(errs, field.Invalid(at.Child("flavor"), ramdisk.Flavor,
+				"is the flavor of another ramdisk, or one begins with the other and -, and one would delete the files of the "+
+					"other: publish the archive under another flavor"))
+		}
 		errs = append(errs, downloadURL(at.Child("baseURL"), ramdisk.BaseURL)...)
 	}
 	return errs
 }
+
+// ironicArchitectures are the names of Ironic for architectures that others name differently.
+var ironicArchitectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+// deletes returns true if a download of a flavor deletes the folders of another one.
+func deletes(flavor, other string) bool { return strings.HasPrefix(other+"-", flavor+"-") }
 
 // checksums refuses checksums without the downloader, the only program that compares them.
 func checksums(path *field.Path, ramdisk infrav1.IronicRamdisk) field.ErrorList {

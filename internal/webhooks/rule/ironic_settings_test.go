@@ -246,9 +246,10 @@ func architecturesOf(ramdisks ...infrav1.IronicRamdiskArchitecture) func(*infrav
 }
 
 func TestIronicRamdisk(t *testing.T) {
-	const ramdiskURL = "cannot be downloaded from; write it like https://server/path or file:///path"
-	const sameFlavor = "is the flavor of another ramdisk, and one would delete the files of the other: publish the archive " +
-		"under another flavor"
+	const ramdiskURL = "cannot be downloaded from; write it like https://server/path. For files that the node has, omit it " +
+		"and set ramdisk.disableDownloader"
+	const sameFlavor = "is the flavor of another ramdisk, or one begins with the other and -, and one would delete the files " +
+		"of the other: publish the archive under another flavor"
 	const unchecked = "has no effect with ramdisk.disableDownloader true, because only the downloader compares checksums; " +
 		"omit it, or set disableDownloader to false"
 	sums := &infrav1.IronicRamdiskChecksums{Kernel: strings.Repeat("0a", 32), Initramfs: strings.Repeat("0b", 32)}
@@ -274,6 +275,30 @@ func TestIronicRamdisk(t *testing.T) {
 				`ironic.ramdisk.architectures[0].flavor: Invalid value: "centos9": ` + sameFlavor,
 				`ironic.ramdisk.architectures[0].baseURL: Invalid value: "images.example/ipa": ` + ramdiskURL,
 				`ironic.ramdisk.architectures[2].flavor: Invalid value: "debian": ` + sameFlavor,
+			},
+		},
+		"flavors that begin with another": {
+			reason: "a download would delete the files of another ramdisk, in either order",
+			change: architecturesOf(
+				infrav1.IronicRamdiskArchitecture{Architecture: "aarch64", Flavor: "debian-arm64"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "x86_64", Flavor: "debian"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "ppc64le", Flavor: "debian-arm64-ppc"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "riscv64", Flavor: "debianports"}),
+			want: []string{
+				`ironic.ramdisk.architectures[1].flavor: Invalid value: "debian": ` + sameFlavor,
+				`ironic.ramdisk.architectures[2].flavor: Invalid value: "debian-arm64-ppc": ` + sameFlavor,
+			},
+		},
+		"names of architectures": {
+			reason: "Ironic does not know those of Go and Debian",
+			change: architecturesOf(
+				infrav1.IronicRamdiskArchitecture{Architecture: "arm64", Flavor: "debian-arm64"},
+				infrav1.IronicRamdiskArchitecture{Architecture: "amd64", Flavor: "debian-amd64"}),
+			want: []string{
+				`ironic.ramdisk.architectures[0].architecture: Invalid value: "arm64": is not the name that Ironic uses, so no host ` +
+					"would boot this ramdisk; write aarch64",
+				`ironic.ramdisk.architectures[1].architecture: Invalid value: "amd64": is not the name that Ironic uses, so no host ` +
+					"would boot this ramdisk; write x86_64",
 			},
 		},
 		"checksums": {
@@ -330,6 +355,8 @@ func TestIronicRamdisk(t *testing.T) {
 }
 
 func TestIronicReservations(t *testing.T) {
+	const noName = "which is no host name, so dnsmasq would not start; begin it with a letter or a digit, and use only " +
+		"letters, digits, - and _ up to the first dot"
 	extra := func(network, begin, end, gateway string) infrav1.IronicDHCPRange {
 		return infrav1.IronicDHCPRange{NetworkCIDR: network, RangeBegin: begin, RangeEnd: end, GatewayAddress: gateway}
 	}
@@ -391,6 +418,24 @@ func TestIronicReservations(t *testing.T) {
 			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Hosts = []string{"gg:54:00:00:00:01,172.22.0.150"} },
 			want: []string{`ironic.dhcp.hosts[0]: Invalid value: "gg:54:00:00:00:01,172.22.0.150": has gg:54:00:00:00:01, ` +
 				"which is no MAC address; write it like 52:54:00:00:00:01,192.0.2.21"},
+		},
+		"reservation of an IPv6 address without brackets": {
+			reason: "dnsmasq would reserve nothing",
+			change: func(ironic *infrav1.Ironic) { ironic.DHCP.Hosts = []string{"52:54:00:00:00:01,fd00:22::21"} },
+			want: []string{`ironic.dhcp.hosts[0]: Invalid value: "52:54:00:00:00:01,fd00:22::21": has fd00:22::21 without ` +
+				"brackets, which dnsmasq reads as a MAC address; write [fd00:22::21]"},
+		},
+		"names in reservations": {
+			reason: "dnsmasq would not start",
+			change: func(ironic *infrav1.Ironic) {
+				ironic.DHCP.Hosts = []string{
+					"52:54:00:00:00:01,node_1.lab.example,172.22.0.150", "52:54:00:00:00:02,node@2", "52:54:00:00:00:03,-x",
+				}
+			},
+			want: []string{
+				`ironic.dhcp.hosts[1]: Invalid value: "52:54:00:00:00:02,node@2": has node@2, ` + noName,
+				`ironic.dhcp.hosts[2]: Invalid value: "52:54:00:00:00:03,-x": has -x, ` + noName,
+			},
 		},
 		"relayed and local": {
 			reason: "a network behind a relay, and another range of the own network",

@@ -416,7 +416,8 @@ func TestIronicDHCP(t *testing.T) {
 }
 
 func TestIronicOtherFields(t *testing.T) {
-	const url = "cannot be downloaded from; write it like https://server/path or file:///path"
+	const url = "cannot be downloaded from; write it like https://server/path. For files that the node has, omit it and set " +
+		"ramdisk.disableDownloader"
 	const directory = "is not an absolute path in its shortest form; write it like /etc/kubernetes/manifests"
 	const image = "is not a container image; write it like registry/name:tag, without spaces and without https://"
 	baseURL := func(url string) func(*infrav1.Ironic) {
@@ -466,17 +467,16 @@ func TestIronicOtherFields(t *testing.T) {
 				`ironic.images.ramdiskDownloader: Invalid value: "ipa\n": ` + image,
 			},
 		},
-		"ramdisk from a file": {reason: "a folder of the node", change: baseURL("file:///opt/ipa")},
-		"ramdisk by default":  {reason: "the downloader has a default", change: baseURL("")},
+		"ramdisk from a file": {
+			reason: "the container has no folder of the node with an archive",
+			change: baseURL("file:///opt/ipa"),
+			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "file:///opt/ipa": ` + url},
+		},
+		"ramdisk by default": {reason: "the downloader has a default", change: baseURL("")},
 		"ramdisk without host": {
 			reason: "no server",
 			change: baseURL("https:///ipa"),
 			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "https:///ipa": ` + url},
-		},
-		"ramdisk with a relative file": {
-			reason: "a relative path",
-			change: baseURL("file:ipa"),
-			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "file:ipa": ` + url},
 		},
 		"ramdisk without scheme": {
 			reason: "a path is not a URL",
