@@ -243,6 +243,7 @@ vulnerabilities: ## Find known vulnerabilities in the functions that the program
 release-manifests: ## Write the release files of clusterctl into out/release/VERSION, in place of other versions
 	@rm -rf out/release
 	@go run ./hack/releasemanifests -version "$(VERSION)" -image "$(IMAGE)" -guard-image "$(GUARD_IMAGE)" -tag "$(TAG)"
+	@if [ -n "$${SUDO_UID:-}" ]; then chown -R "$$SUDO_UID:$$SUDO_GID" out; fi
 
 .PHONY: images
 images: ## Build the images of the manager and of the guard for all PLATFORMS

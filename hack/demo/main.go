@@ -36,7 +36,7 @@ const intro = `This demo
   makes    a lab named %q: a management cluster and %d bare-metal machines out of namespaces, with real systemd,
            cloud-init, containerd, kubeadm, kubelet, Ironic, BMO and cert-manager; BMCs and agent are the lab's
   shows    clusterctl init, generate cluster (control-plane nodes: %d, workers: %d), describe; %s
-  changes  nothing but the cache folder and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
+  changes  nothing but the cache, out and, if it is lower, fs.inotify.max_user_instances; no interface, route or rule
            of this machine. It removes the lab at the end. DEMO_KEEP=1 keeps it running; make demo-clean removes it
   sizes    DEMO_CONTROL_PLANES, DEMO_WORKERS, DEMO_HOSTS; DEMO_NAME names the lab; DEMO_STORY=life shows another story:
            scaling and deletion instead of the pivot

@@ -124,8 +124,8 @@ func TestManagerArgumentsCanBeSet(t *testing.T) {
 	}
 }
 
-// TestManagerHasTheVariablesOfCAPM3 requires the variables that CAPM3 v1.14 has, so that an upgrade with the same
-// configuration of clusterctl keeps the settings.
+// TestManagerHasTheVariablesOfCAPM3 requires the variables that CAPM3 v1.14 has, and TLS_MIN_VERSION, which v1.12 has, so
+// that an upgrade with the same configuration of clusterctl keeps the settings.
 func TestManagerHasTheVariablesOfCAPM3(t *testing.T) {
 	_, container := manager(t, components(t))
 	for _, want := range []string{
