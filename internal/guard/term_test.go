@@ -419,8 +419,9 @@ func TestTermOfADividedControlPlane(t *testing.T) {
 	a.move("br0")
 	for _, n := range both {
 		gates[n].isKilled(time.Now())
+		n.stopIronic()
 	}
-	// The others may have a higher priority, but their Ironic was killed.
+	// The others may have a higher priority, but their Ironic was killed, and does not answer.
 	eventually(t, generous, "the node with a healthy Ironic holds the VIP", heldBy(standby, all...))
 	eventually(t, generous, "the next database has its term", gates[standby].says("The term of the VIP began"))
 	throughout(t, 4*time.Second, "the program keeps running", gates[standby].runs)
