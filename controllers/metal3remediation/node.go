@@ -102,8 +102,8 @@ func (r *Reconciler) watchNode(ctx context.Context, s *scope) (*corev1.Node, err
 	return r.readNode(ctx, s)
 }
 
-// withoutFence removes the fence of a Node whose host is on, and returns why the remediation waits. It does what
-// restore does after a power-on: the stages after a wait do not run.
+// withoutFence removes the fence of the Node if its host is on, and returns the outcome. restore, which removes the
+// fence after a power-on, does not run after a stage that waits.
 func (r *Reconciler) withoutFence(ctx context.Context, s *scope, waits outcome.Outcome) (outcome.Outcome, error) {
 	if waits.IsDone() || s.record.Fence == remediation.NoFence || !s.host.Status.PoweredOn {
 		return waits, nil

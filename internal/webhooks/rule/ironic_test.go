@@ -478,6 +478,11 @@ func TestIronicOtherFields(t *testing.T) {
 			change: baseURL("https:///ipa"),
 			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "https:///ipa": ` + url},
 		},
+		"ramdisk with a relative file": {
+			reason: "a relative path",
+			change: baseURL("file:ipa"),
+			want:   []string{`ironic.ramdisk.baseURL: Invalid value: "file:ipa": ` + url},
+		},
 		"ramdisk without scheme": {
 			reason: "a path is not a URL",
 			change: baseURL("images.example/ipa"),
