@@ -50,12 +50,12 @@ func (w *world) commands(section string) []string {
 }
 
 // checks runs the commands of kubectl after the prompts in a section of the document, and returns their answers. It omits
-// commands about Deployments, because managers run outside of the cluster here.
+// commands about the Deployments of managers and their environment, because managers run outside of the cluster here.
 func (w *world) checks(ctx context.Context, section string) map[string]string {
 	GinkgoHelper()
 	answers := map[string]string{}
 	for _, command := range w.commands(section) {
-		if !strings.Contains(command, "deployment") {
+		if !strings.Contains(command, "deployment") && !strings.Contains(command, "configmap") {
 			answers[command] = w.bash(ctx, GinkgoT().TempDir(), command)
 		}
 	}
