@@ -188,9 +188,6 @@ const (
 	// TemplateMissingReason is used when the Metal3DataTemplate does not exist.
 	TemplateMissingReason = "Metal3DataTemplateMissing"
 
-	// TemplateDeletingReason is used by a Metal3DataClaim whose Metal3DataTemplate is being deleted.
-	TemplateDeletingReason = "Metal3DataTemplateDeleting"
-
 	// InvalidClaimReason is used by a Metal3DataClaim without a template or a Metal3Machine.
 	InvalidClaimReason = "InvalidClaim"
 

@@ -30,20 +30,15 @@ func (r *Reconciler) checkClaim(_ context.Context, s *scope) (outcome.Outcome, e
 	}
 }
 
-// waitForTemplate waits for the template. It blocks claims of a template that is being deleted.
+// waitForTemplate waits for the template. One that is being deleted serves its claims, as in CAPM3: it exists until no
+// claim names it.
 func (r *Reconciler) waitForTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
-	switch {
-	case s.template == nil:
+	if s.template == nil {
 		return outcome.Waiting(infrav1.TemplateMissingReason, fmt.Sprintf(
 			"Metal3DataTemplate %s does not exist. Create it, or name another one in a new Metal3MachineTemplate.",
 			s.templateName())), nil
-	case !s.template.DeletionTimestamp.IsZero():
-		return outcome.Waiting(infrav1.TemplateDeletingReason, fmt.Sprintf(
-			"Metal3DataTemplate %s is being deleted. Name another one in a new Metal3MachineTemplate.",
-			s.templateName())), nil
-	default:
-		return outcome.Done(), nil
 	}
+	return outcome.Done(), nil
 }
 
 // createData creates the Metal3Data with the lowest free index.

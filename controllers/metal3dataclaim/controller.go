@@ -186,8 +186,8 @@ var deleting = flow.Condition[*scope]{
 
 // announce emits no event for an allocated index, because each machine has one.
 func announce() flow.Announcement {
-	return flow.Warnings(infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.TemplateDeletingReason,
-		infrav1.AllocationFailedReason, infrav1.ReleaseFailedReason)
+	return flow.Warnings(infrav1.InvalidClaimReason, infrav1.TemplateMissingReason, infrav1.AllocationFailedReason,
+		infrav1.ReleaseFailedReason)
 }
 
 // setStatus sets renderedData, and errorMessage if the claim is not ready.

@@ -122,15 +122,15 @@ func shareTemplate(_ context.Context, s *scope) (outcome.Outcome, error) {
 	return outcome.Done(), nil
 }
 
-// waitForUsers waits until the Metal3Data of the template, and the claims with an index of it, are deleted. It does not
-// wait for claims without an index, which get none from a template that is being deleted.
+// waitForUsers waits until the Metal3Data of the template and its claims are deleted. Claims that are being deleted
+// without an index get none.
 func waitForUsers(_ context.Context, s *scope) (outcome.Outcome, error) {
 	var users []string
 	for _, data := range s.data {
 		users = append(users, "Metal3Data "+data.Name)
 	}
 	for _, claim := range s.claims {
-		if claim.Status.RenderedData != nil {
+		if claim.Status.RenderedData != nil || claim.DeletionTimestamp.IsZero() {
 			users = append(users, "Metal3DataClaim "+claim.Name)
 		}
 	}

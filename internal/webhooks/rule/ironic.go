@@ -58,19 +58,28 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	if before == nil || after == nil {
 		return Findings{}
 	}
-	mode := path.Child("vrrp", "mode")
-	findings := Join(virtualIPChange(path.Child("endpoint", "virtualIPs"), before, after), Refusals(
-		Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
-			"restore it: the hosts of the cluster are registered under it"),
-		Unchanged(mode, string(before.VRRP.Mode), string(after.VRRP.Mode),
-			"restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold the VIP"),
-	))
-	was, is := effectiveMode(before.VRRP), effectiveMode(after.VRRP)
-	if len(findings.Errors) == 0 && was != is {
-		findings = Join(findings, Warn(mode, "changes from %s to %s; nodes with the old mode ignore the advertisements of "+
-			"new nodes: replace all control-plane nodes, or set mode to %s", was, is, was))
+	return Join(
+		virtualIPChange(path.Child("endpoint", "virtualIPs"), before, after),
+		Refusals(Unchanged(path.Child("clusterID"), before.ClusterID, after.ClusterID,
+			"restore it: the hosts of the cluster are registered under it")),
+		modeChange(path.Child("vrrp", "mode"), before.VRRP, after.VRRP),
+	)
+}
+
+// modeChange refuses to change a mode that is set, and warns of another change of the mode of the nodes. A set mode that
+// the nodes would have without it may be removed.
+func modeChange(path *field.Path, before, after infrav1.VRRP) Findings {
+	was, is := effectiveMode(before), effectiveMode(after)
+	switch {
+	case was == is:
+		return Findings{}
+	case before.Mode != "":
+		return Refusals(Unchanged(path, string(before.Mode), string(after.Mode),
+			"restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold the VIP"))
+	default:
+		return Warn(path, "changes from %s to %s; nodes with the old mode ignore the advertisements of new nodes: replace all "+
+			"control-plane nodes, or set mode to %s", was, is, was)
 	}
-	return findings
 }
 
 // effectiveMode returns the mode of the nodes.

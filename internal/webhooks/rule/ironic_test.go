@@ -530,9 +530,14 @@ func TestIronicChange(t *testing.T) {
 				`is "Multicast" and does not change; `+remedy)),
 		},
 		"mode removed": {
-			reason: "a set mode is immutable", before: vrrp(infrav1.VRRPUnicast, "172.22.0.11"), after: vrrp("", "172.22.0.11"),
+			reason: "without it, nodes without peers would use Multicast",
+			before: vrrp(infrav1.VRRPUnicast), after: vrrp(""),
 			want: rule.Refusals(field.Invalid(field.NewPath("ironic", "vrrp", "mode"), "",
 				`is "Unicast" and does not change; `+remedy)),
+		},
+		"default removed": {
+			reason: "nodes with peers use Unicast without it",
+			before: vrrp(infrav1.VRRPUnicast, "172.22.0.11"), after: vrrp("", "172.22.0.11"),
 		},
 		"mode follows peers": {
 			reason: "a mode that was not set changes with the peers",

@@ -3,6 +3,7 @@ package v1beta2
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -38,10 +39,44 @@ func dataTemplateState(template *infrav1.Metal3DataTemplate) rule.Findings {
 
 func dataTemplateChange(before, after *infrav1.Metal3DataTemplate) rule.Findings {
 	path := field.NewPath("spec")
+	before, after = withoutZeros(before), withoutZeros(after)
 	return rule.Refusals(
 		immutable(path.Child("metaData"), before.Spec.MetaData, after.Spec.MetaData),
 		immutable(path.Child("networkData"), before.Spec.NetworkData, after.Spec.NetworkData),
 	)
+}
+
+// withoutZeros returns a copy in which a false fromBootMAC and a route prefix of 0 are missing. They render the same, and
+// a manifest of CAPM3, which did not distinguish them, may have either.
+func withoutZeros(template *infrav1.Metal3DataTemplate) *infrav1.Metal3DataTemplate {
+	template = template.DeepCopy()
+	if data := template.Spec.MetaData; data != nil {
+		for i := range data.FromHostInterfaces {
+			dropZero(&data.FromHostInterfaces[i].FromBootMAC)
+		}
+	}
+	if data := template.Spec.NetworkData; data != nil {
+		for _, network := range slices.Concat(data.Networks.IPv4, data.Networks.IPv6) {
+			dropZeroPrefixes(network.Routes)
+		}
+		for _, network := range slices.Concat(data.Networks.IPv4DHCP, data.Networks.IPv6DHCP, data.Networks.IPv6SLAAC) {
+			dropZeroPrefixes(network.Routes)
+		}
+	}
+	return template
+}
+
+// dropZeroPrefixes changes the array of the slice.
+func dropZeroPrefixes(routes []infrav1.NetworkRoute) {
+	for i := range routes {
+		dropZero(&routes[i].Prefix)
+	}
+}
+
+func dropZero[T comparable](value **T) {
+	if *value != nil && **value == *new(T) {
+		*value = nil
+	}
 }
 
 func immutable(path *field.Path, before, after any) *field.Error {

@@ -250,8 +250,31 @@ func TestMetal3DataTemplateUpdate(t *testing.T) {
 		return func(spec *infrav1.Metal3DataTemplateSpec) { spec.ClusterName = name }
 	}
 	noSource := networks(infrav1.NetworkAddresses{IPv4: []infrav1.StaticNetwork{{ID: "n", Link: "eth0"}}})
+	toPrefix := func(prefix *int32) func(*infrav1.Metal3DataTemplateSpec) {
+		return func(spec *infrav1.Metal3DataTemplateSpec) {
+			routes := []infrav1.NetworkRoute{{Network: "0.0.0.0", Prefix: prefix}}
+			networks(infrav1.NetworkAddresses{
+				IPv4:     []infrav1.StaticNetwork{{ID: "a", Link: "eth0", IPAddressFromIPPool: "pool", Routes: routes}},
+				IPv4DHCP: []infrav1.DynamicNetwork{{ID: "b", Link: "eth0", Routes: routes}},
+			})(spec)
+		}
+	}
+	fromMAC := func(from *bool) func(*infrav1.Metal3DataTemplateSpec) {
+		return metaData(infrav1.MetaDataHostInterface{Key: "mac", Interface: "eth0", FromBootMAC: from})
+	}
 	judge(t, v1beta2.Metal3DataTemplateValidator(), map[string]step[*infrav1.Metal3DataTemplate]{
 		"nothing": {reason: "no change", before: dataTemplate(), after: dataTemplate()},
+		"zeros removed": {
+			reason: "they render the same",
+			before: dataTemplate(fromMAC(ptr.To(false)), toPrefix(ptr.To[int32](0))),
+			after:  dataTemplate(fromMAC(nil), toPrefix(nil)),
+		},
+		"prefix removed": {
+			reason: "the route is to another network",
+			before: dataTemplate(toPrefix(ptr.To[int32](1))), after: dataTemplate(toPrefix(ptr.To[int32](0))),
+			want: []string{"spec.networkData: Forbidden: does not change, but networks.ipv4[0].routes[0].prefix, " +
+				"networks.ipv4DHCP[0].routes[0].prefix" + remedy},
+		},
 		"meta-data": {
 			reason: "machines use the rendered data",
 			before: dataTemplate(),

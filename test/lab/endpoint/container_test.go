@@ -212,20 +212,56 @@ func (c *container) kill() {
 	<-c.done
 }
 
-// signalAll sends a signal to the first process of a container and its children.
-func (c *container) signalAll(t *testing.T, signal syscall.Signal) {
+// stopAll stops the first process of a container, and then its children: a web server forks further children at any
+// time. The function it returns continues them.
+func (c *container) stopAll(t *testing.T) (resume func()) {
 	t.Helper()
-	first := c.command.Process.Pid
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", first, first))
+	stopped := []int{c.command.Process.Pid}
+	stop(t, stopped[0])
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", stopped[0], stopped[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range append(strings.Fields(string(children)), strconv.Itoa(first)) {
-		number, err := strconv.Atoi(pid)
-		if err := errors.Join(err, syscall.Kill(number, signal)); err != nil {
+	for _, child := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
 			t.Fatal(err)
 		}
+		stop(t, pid)
+		stopped = append(stopped, pid)
 	}
+	return func() {
+		for _, pid := range stopped {
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// stop stops all threads of a process. Each of them still runs until the kernel delivers the signal.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for !isStopped(t, pid) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func isStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("process %d ended (%v)", pid, err)
+	}
+	return !slices.ContainsFunc(threads, func(thread string) bool {
+		// A thread may have ended meanwhile, and a zombie does not stop.
+		content, err := os.ReadFile(thread)
+		_, state, _ := strings.Cut(string(content), ") ")
+		return err == nil && !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z")
+	})
 }
 
 // newCommand returns the first process of a container.

@@ -385,8 +385,7 @@ func (w *world) testProbes(t *testing.T, httpd *container) {
 			t.Errorf("the web server serves files: %v", err)
 		}
 	}
-	httpd.signalAll(t, syscall.SIGSTOP)
-	defer httpd.signalAll(t, syscall.SIGCONT)
+	defer httpd.stopAll(t)()
 	if err := w.succeeds(t.Context(), liveness); err == nil {
 		t.Error("the liveness probe succeeds with a stopped web server")
 	}
