@@ -171,7 +171,7 @@ func describeCrowds(s *suite) {
 		used("Metal3Data template-0", "Metal3Data template-1", "Metal3DataClaim early", "Metal3DataClaim next")
 		w.orphan(ctx, "late", "template")
 		Eventually(func(g Gomega) { g.Expect(w.indexes(ctx, g)).To(HaveKeyWithValue(int32(2), "late")) }).Should(Succeed())
-		used("Metal3Data template-0", "Metal3Data template-1", "Metal3Data template-2", "Metal3DataClaim early", "Metal3DataClaim late", "Metal3DataClaim next")
+		used("Metal3Data template-0", "Metal3Data template-1", "Metal3Data template-2", "Metal3DataClaim early", "Metal3DataClaim late and 1 more")
 		remove := func(claim string) {
 			GinkgoHelper()
 			Expect(w.client.Delete(ctx, &infrav1.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: claim}})).To(Succeed())

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -211,19 +212,24 @@ func (m *management) topology(ctx context.Context, g Gomega) topology {
 	return found
 }
 
-// setVariable sets a variable of the Cluster to a value in JSON. Only the specs write variables, so the patch
-// requires no lock.
+// setVariable sets a variable of the Cluster to a value in JSON. Cluster API writes the status all the time while it rolls
+// out. Without a lock the API server would repeat the patch and its webhooks itself, and give up after half a minute.
 func (m *management) setVariable(ctx context.Context, name, value string) error {
 	GinkgoHelper()
 	Expect(json.Valid([]byte(value))).To(BeTrue(), value)
-	var cluster clusterv1.Cluster
-	Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
-	before := cluster.DeepCopy()
-	variables := slices.DeleteFunc(cluster.Spec.Topology.Variables, func(variable clusterv1.ClusterVariable) bool {
-		return variable.Name == name
-	})
-	cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{
-		Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)},
-	})
-	return m.server.Client.Patch(ctx, &cluster, client.MergeFrom(before))
+	for {
+		var cluster clusterv1.Cluster
+		Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
+		before := cluster.DeepCopy()
+		variables := slices.DeleteFunc(cluster.Spec.Topology.Variables, func(variable clusterv1.ClusterVariable) bool {
+			return variable.Name == name
+		})
+		cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{
+			Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)},
+		})
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := m.server.Client.Patch(ctx, &cluster, patch); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
 }

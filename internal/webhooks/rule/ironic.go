@@ -66,8 +66,8 @@ func IronicChange(path *field.Path, before, after *infrav1.Ironic) Findings {
 	)
 }
 
-// modeChange refuses to change a mode that is set, and warns of another change of the mode of the nodes. A set mode that
-// the nodes would have without it may be removed.
+// modeChange refuses to change a mode that is set, and warns of another change of the mode of the nodes. A set mode
+// that the nodes would have without it may be removed.
 func modeChange(path *field.Path, before, after infrav1.VRRP) Findings {
 	was, is := effectiveMode(before), effectiveMode(after)
 	switch {
@@ -77,8 +77,8 @@ func modeChange(path *field.Path, before, after infrav1.VRRP) Findings {
 		return Refusals(Unchanged(path, string(before.Mode), string(after.Mode),
 			"restore it: nodes of different modes ignore the advertisements of each other, and two nodes would hold the VIP"))
 	default:
-		return Warn(path, "changes from %s to %s; nodes with the old mode ignore the advertisements of new nodes: replace all "+
-			"control-plane nodes, or set mode to %s", was, is, was)
+		return Warn(path, "changes from %s to %s; nodes with the old mode ignore the advertisements of new nodes: "+
+			"replace all control-plane nodes, or set mode to %s", was, is, was)
 	}
 }
 

@@ -46,8 +46,8 @@ func dataTemplateChange(before, after *infrav1.Metal3DataTemplate) rule.Findings
 	)
 }
 
-// withoutZeros returns a copy in which a false fromBootMAC and a route prefix of 0 are missing. They render the same, and
-// a manifest of CAPM3, which did not distinguish them, may have either.
+// withoutZeros returns a copy in which a false fromBootMAC and a route prefix of 0 are missing. They render the same,
+// and a manifest of CAPM3, which did not distinguish them, may have either.
 func withoutZeros(template *infrav1.Metal3DataTemplate) *infrav1.Metal3DataTemplate {
 	template = template.DeepCopy()
 	if data := template.Spec.MetaData; data != nil {

@@ -245,23 +245,23 @@ func stop(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for !isStopped(t, pid) {
-		time.Sleep(time.Millisecond)
-	}
+	wait(t, fmt.Sprintf("process %d is stopped", pid), func() error { return isStopped(pid) })
 }
 
-func isStopped(t *testing.T, pid int) bool {
-	t.Helper()
+func isStopped(pid int) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
-		t.Fatalf("process %d ended (%v)", pid, err)
+		return errors.Join(err, errors.New("it ended"))
 	}
-	return !slices.ContainsFunc(threads, func(thread string) bool {
+	for _, thread := range threads {
 		// A thread may have ended meanwhile, and a zombie does not stop.
 		content, err := os.ReadFile(thread)
 		_, state, _ := strings.Cut(string(content), ") ")
-		return err == nil && !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z")
-	})
+		if err == nil && !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z") {
+			return errors.New("a thread runs: " + string(content))
+		}
+	}
+	return nil
 }
 
 // newCommand returns the first process of a container.
