@@ -141,10 +141,9 @@ func describeTopology(m *management) {
 	})
 
 	It("finds nothing to change in dry runs while no variable changes", func(ctx context.Context) {
-		var cluster clusterv1.Cluster
-		stage.Change(ctx, m.server.Client, key(clusterName), &cluster, func(cluster *clusterv1.Cluster) {
-			cluster.Spec.Topology.ControlPlane.Metadata.Annotations = map[string]string{"example.com/later": "true"}
-		})
+		Expect(m.changeTopology(ctx, func(topology *clusterv1.Topology) {
+			topology.ControlPlane.Metadata.Annotations = map[string]string{"example.com/later": "true"}
+		})).To(Succeed())
 		Eventually(func(g Gomega) {
 			after := m.topology(ctx, g)
 			g.Expect(after.controlPlaneGeneration).To(BeNumerically(">", before.controlPlaneGeneration))
@@ -212,22 +211,29 @@ func (m *management) topology(ctx context.Context, g Gomega) topology {
 	return found
 }
 
-// setVariable sets a variable of the Cluster to a value in JSON. Cluster API writes the status all the time while it rolls
-// out. Without a lock the API server would repeat the patch and its webhooks itself, and give up after half a minute.
+// setVariable sets a variable of the Cluster to a value in JSON.
 func (m *management) setVariable(ctx context.Context, name, value string) error {
 	GinkgoHelper()
 	Expect(json.Valid([]byte(value))).To(BeTrue(), value)
+	return m.changeTopology(ctx, func(topology *clusterv1.Topology) {
+		variables := slices.DeleteFunc(topology.Variables, func(variable clusterv1.ClusterVariable) bool {
+			return variable.Name == name
+		})
+		topology.Variables = append(variables, clusterv1.ClusterVariable{
+			Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)},
+		})
+	})
+}
+
+// changeTopology changes the topology of the Cluster. Cluster API writes the status all the time while it rolls out.
+// Without a lock the API server would repeat the patch and its webhooks itself, and give up after half a minute.
+func (m *management) changeTopology(ctx context.Context, edit func(*clusterv1.Topology)) error {
+	GinkgoHelper()
 	for {
 		var cluster clusterv1.Cluster
 		Expect(m.server.Client.Get(ctx, key(clusterName), &cluster)).To(Succeed())
-		before := cluster.DeepCopy()
-		variables := slices.DeleteFunc(cluster.Spec.Topology.Variables, func(variable clusterv1.ClusterVariable) bool {
-			return variable.Name == name
-		})
-		cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{
-			Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)},
-		})
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		edit(&cluster.Spec.Topology)
 		if err := m.server.Client.Patch(ctx, &cluster, patch); !apierrors.IsConflict(err) {
 			return err
 		}
